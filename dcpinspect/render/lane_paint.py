@@ -16,7 +16,7 @@ Painted = tuple[str, str]
 
 _OF_EVENTS = {
     **{"Q": "kind-request", "R": "kind-rollback", "S": "kind-system-event", "V": "kind-system-event"},
-    **{"^": "kind-marker", "E": "kind-end", "X": "kind-end", "B": "kind-marker"},
+    **{"^": "kind-marker", "E": "kind-end", "C": "kind-upkeep", "B": "kind-marker"},
 }
 EVENTS = tuple(_OF_EVENTS)
 """Letters of events."""
@@ -32,7 +32,7 @@ def paint_of(lane: str, glyph: str, glyphs: Glyphs) -> str:
     if lane == "gaps":
         return f"cause-{_CAUSES[glyph]}"
     if lane == "items":
-        return "verdict-advancing"
+        return "chart-bar"
     if lane == "snapshots":
         kinds = [kind for number, kind in enumerate(w.SNAPSHOT_TYPES) if glyph in glyphs.of_type(number)]
         return f"snapshot-{kinds[0]}" if kinds else "snapshot-disk" if glyph in glyphs.history else "snapshot-unknown"

@@ -58,7 +58,7 @@ class Glyphs:
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs(":;", "#%", "~~", "xX", "hh", ".", "12345678", "-", "+", "|", "<", "v", ">", "E", "W")
+ASCII = Glyphs(":;", "#%", "~~", "xX", "hh", ".", "12345678", "-", "+", "|", "<", "v", ">", "X", "!")
 """For terminals without line drawing; the density is in eighths."""
 
 
@@ -216,7 +216,7 @@ def _gaps(shape: Shape, scale: Scale) -> Cells:
 
 def _events(shape: Shape, scale: Scale) -> Cells:
     cells = _blank(scale)
-    order = "^SVEX"
+    order = "^SVEC"
     for mark in sorted((mark for mark in shape.marks if mark.letter in order), key=lambda mark: order.index(mark.letter)):
         _put(cells, scale, mark.at, mark.letter)
     return cells

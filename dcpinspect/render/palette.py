@@ -88,6 +88,9 @@ SEVERITIES = {"error": _RED, "warning": _YELLOW, "note": _GREY}
 SNAPSHOTS = {"memory": _GREEN, "disk": _BLUE, "oso": _PURPLE, "unknown": _GREY}
 """Colours of snapshots, by type."""
 
+CHARTS = {"bar": Paint("#4a8fd9", "#2a6db5", "blue")}
+"""Colour of charts and of items, which no mark has."""
+
 PARTS = {
     "header": _GREY,
     "header-next": _PALE,
@@ -119,6 +122,7 @@ PAINTS = {
         ("cause", CAUSES),
         ("severity", SEVERITIES),
         ("snapshot", SNAPSHOTS),
+        ("chart", CHARTS),
         ("part", PARTS),
         ("json", JSON),
         ("scale", SCALE),

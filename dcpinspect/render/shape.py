@@ -186,5 +186,5 @@ def _answer_row(story: StreamStory) -> int:
 def _end(story: StreamStory, at: int) -> Mark:
     reason = story.stream["end_reason"]
     if reason == "connection-closed":
-        return Mark(at, "X", int(story.item_row[-1]) if len(story.item_row) else story.stream["open_row"] or 0, "connection closed")
+        return Mark(at, "C", int(story.item_row[-1]) if len(story.item_row) else story.stream["open_row"] or 0, "connection closed")
     return Mark(at, "E", story.stream["end_row"] or 0, f"stream end: {escape(reason)}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Finding
@@ -158,3 +158,22 @@ def _said(found: Sequence[Finding]) -> list[str]:
 def clock(time_ns: int) -> str:
     """Returns the time of day in UTC."""
     return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%H:%M:%S}"
+
+
+LOST = ("unexplained", "capture-loss")
+"""Causes of gaps in which something may be missing; gaps of all other causes miss nothing."""
+
+
+def stood(vbucket: Mapping[str, Any]) -> str:
+    """Returns the verdict on a vbucket, a row of their table; of one that ended, how it stood before, if that is known.
+
+    Where a client closed everything at the end, ``ended`` is true of each vbucket, and tells nothing.
+    """
+    verdict, last, end = vbucket["verdict"], vbucket["last_seqno"], vbucket["requested_end"]
+    if verdict != "ended" or (last is not None and end is not None and last >= end):
+        return str(verdict)
+    if any((vbucket["gaps"] or {}).get(cause) for cause in LOST):
+        return "lost-something"
+    if vbucket["behind"]:
+        return "behind"
+    return "silent" if last is None else "caught-up" if vbucket["behind"] is not None else "ended"

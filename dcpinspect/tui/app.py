@@ -15,7 +15,6 @@ from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.dom import DOMNode
-from textual.widgets import DirectoryTree
 from textual.worker import Worker, get_current_worker
 
 from dcpinspect.errors import DcpInspectError
@@ -102,11 +101,11 @@ class InspectApp(ThemedApp):
         self.packets = PacketsView(self.navigation, self.glyphs, self.bar)
         self.packets.list.color_rules = colors
         self.vbuckets = VbucketsView(self.navigation, self.glyphs)
-        self.timeline = TimelineView(self.navigation, ASCII_LANES if is_ascii else UNICODE_LANES)
-        self.findings = FindingsView(self.navigation, self.glyphs, ASCII_LANES if is_ascii else UNICODE_LANES)
+        self.timeline = TimelineView(self.navigation, ASCII_LANES if is_ascii else UNICODE_LANES, self.glyphs)
+        self.findings = FindingsView(self.navigation, self.glyphs)
         self.stats = StatsView(self.navigation, self.glyphs)
         self.navigation.views = (self.overview, self.packets, self.vbuckets, self.timeline, self.findings, self.stats)
-        self.grid, self.lanes, self.finding_list = self.vbuckets.grid, self.timeline.lanes, self.findings.list
+        self.map, self.lanes, self.finding_list = self.vbuckets.map, self.timeline.lanes, self.findings.list
         self._exporting = Exporting(self, self.navigation)
         self._tabs, self._progress, self._keys = frame.Line(id="tabs"), frame.Line(id="progress"), frame.Line(id="keys")
         self.navigation.beside = self._beside = beside
@@ -187,7 +186,7 @@ class InspectApp(ThemedApp):
     @property
     def is_at_rest(self) -> bool:
         """Whether no work in the background will change the screen any more."""
-        is_idle = self._type_ahead.is_empty and not self.packets.is_waiting and not self.findings.is_waiting
+        is_idle = self._type_ahead.is_empty and not self.packets.is_waiting
         return self.is_up_to_date and is_idle and not any(not worker.is_finished for worker in self.workers if not _never_ends(worker))
 
     def _choose_first(self) -> None:
@@ -461,8 +460,8 @@ class InspectApp(ThemedApp):
 
 
 def _never_ends(worker: Worker[Any]) -> bool:
-    """Whether a worker only waits for the user, for keys or for folders to list, and so never ends by itself."""
-    return worker.group == TYPING or isinstance(worker.node, DirectoryTree)
+    """Whether a worker only waits for keys, and so never ends by itself."""
+    return worker.group == TYPING
 
 
 def _method(action: str) -> str:

@@ -20,6 +20,7 @@ from dcpinspect.render.byte_grid import Cells
 from dcpinspect.tui import theme
 from dcpinspect.tui.parts import Parts
 from dcpinspect.tui.strips import LineView, Piece, room, strip
+from dcpinspect.tui.theme import Glyphs
 
 Form = Literal["hex", "grid"]
 Span = tuple[int, int]
@@ -28,7 +29,7 @@ Span = tuple[int, int]
 class BytePane(LineView, can_focus=True, inherit_bindings=False):
     """The bytes of a message; each byte has a cell."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"bytes--field", "bytes--dim"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"bytes--field"}
 
     form: reactive[Form] = reactive("hex")
 
@@ -39,13 +40,11 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.offset = offset
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
+    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(glyphs, id=id)
         self._cells: Cells | None = None
         self._parts = Parts(None)
         self._span: Span | None = None
-        self._at = 0
-        """Offset of the byte that the keys move from."""
 
     @property
     def columns(self) -> int:
@@ -55,7 +54,13 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         return next((count for count in (16, 8) if room(self) >= hex_width(count)), 4)
 
     @property
-    def _count(self) -> int:
+    def across(self) -> int:
+        """Number of bytes in a line."""
+        return self.columns
+
+    @property
+    def count(self) -> int:
+        """Number of bytes."""
         return self._cells.count if self._cells is not None else 0
 
     def show(self, message: Message | None) -> None:
@@ -69,9 +74,9 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         """Highlights the bytes [start, end). None: the selected field has no bytes here, such as a field inside an unpacked value."""
         self._span = span
         if span is not None:
-            if not span[0] <= self._at < span[1]:
-                self._at = span[0]
-            line, top, height = self._at // self.columns, int(self.scroll_offset.y), max(self.size.height, 1)
+            if not span[0] <= self.at < span[1]:
+                self.at = span[0]
+            line, top, height = self.at // self.columns, int(self.scroll_offset.y), max(self.size.height, 1)
             if not top <= line < top + height:
                 self.scroll_to(y=max(0, line - height // 3), animate=False, immediate=True)
         self.refresh()
@@ -86,49 +91,24 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         self._resize()
 
     def _resize(self) -> None:
-        self.virtual_size = Size(room(self), -(-self._count // self.columns))
+        self.virtual_size = Size(room(self), -(-self.count // self.columns))
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
         """Selects the field that the clicked byte belongs to."""
         inside = event.get_content_offset(self)
-        if inside is None:
-            return
-        start = (int(self.scroll_offset.y) + inside.y) * self.columns
         head, step = (6, 7) if self.form == "grid" else (7, 3)
-        column = (inside.x - head) // step
-        if inside.x >= head and 0 <= column < self.columns and start + column < self._count:
-            self._go(start + column)
+        if inside is None or inside.x < head or (column := (inside.x - head) // step) >= self.columns:
+            return
+        place = (int(self.scroll_offset.y) + inside.y) * self.columns + column
+        if place < self.count:
+            self.go(place)
 
-    def _go(self, at: int) -> None:
-        if self._count:
-            self._at = min(max(at, 0), self._count - 1)
-            self.post_message(self.Picked(self._at))
-
-    def action_step(self, lines: int) -> None:
-        """Moves the cursor down by so many lines, or up."""
-        if 0 <= self._at + lines * self.columns < self._count:
-            self._go(self._at + lines * self.columns)
-
-    def action_fold(self) -> None:
-        """Moves the cursor one byte back."""
-        self._go(self._at - 1)
-
-    def action_unfold(self) -> None:
-        """Moves the cursor one byte on."""
-        self._go(self._at + 1)
-
-    def action_page(self, pages: int) -> None:
-        """Moves the cursor down by so many screens, or up."""
-        self._go(self._at + pages * self.columns * max(1, self.size.height - 1))
-
-    def action_first(self) -> None:
-        """Moves the cursor to the first byte."""
-        self._go(0)
-
-    def action_last(self) -> None:
-        """Moves the cursor to the last byte."""
-        self._go(self._count - 1)
+    def go(self, place: int) -> None:
+        """Moves the cursor to a byte."""
+        if self.count:
+            self.at = min(max(place, 0), self.count - 1)
+            self.post_message(self.Picked(self.at))
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -136,10 +116,10 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         """Draws one visible line."""
         start = (int(self.scroll_offset.y) + y) * self.columns
         base = self.rich_style
-        if self._cells is None or start >= self._count:
+        if self._cells is None or start >= self.count:
             return Strip.blank(room(self), base)
         cells = self._cells.between(start, start + self.columns)
-        dim = base + self.get_component_rich_style("bytes--dim", partial=True)
+        dim = self.dim_style()
         lit = base + self.get_component_rich_style("bytes--field", partial=True)
         make = self._grid if self.form == "grid" else self._hex
         return strip(make(start, cells, base, dim, lit), room(self), base)
@@ -153,7 +133,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         The byte at the cursor is reversed while the pane has the focus.
         """
         own = lit if self._is_lit(at) else base + theme.style_of(self.app, f"part-{self._parts.at(at)}")
-        return own + Style(reverse=True) if self.has_focus and at == self._at else own
+        return own + Style(reverse=True) if self.has_focus and at == self.at else own
 
     def _grid(self, start: int, cells: list[str], base: Style, dim: Style, lit: Style) -> list[Piece]:
         pieces: list[Piece] = [(f"{start:>5}", dim)]
@@ -177,11 +157,6 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         pieces.append(("   " * (self.columns - len(cells)) + " ", base))
         letters = [(_letter(cell), lit if self._is_lit(at) else dim) for at, cell in enumerate(cells, start)]
         return pieces + [("".join(letter for letter, _ in run), style) for style, run in groupby(letters, key=lambda one: one[1])]
-
-    def notify_style_update(self) -> None:
-        """Redraws in the colours of another theme."""
-        super().notify_style_update()
-        self.refresh()
 
 
 def hex_width(columns: int) -> int:

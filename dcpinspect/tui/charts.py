@@ -1,6 +1,6 @@
 """Draws charts as lines of text, in eighths of a cell.
 
-A library for plots would draw the same, but would add a dependency and could not draw in ASCII.
+A library for plots would draw the same, but would add a dependency and start-up time, and could not draw in ASCII.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.escape import cells, clip
+from dcpinspect.render.lanes import Scale
+from dcpinspect.render.timeline import numbers, seconds
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 FULL = "█"
@@ -42,12 +44,12 @@ def columns(values: Values, height: int, *, most: float | None = None) -> list[s
 
 
 def chart(
-    title: str, values: Whole, span: tuple[float, float], *, width: int, height: int, each: float = 1, limit: int | None = None
+    title: str, values: Whole, span: tuple[int, int], *, width: int, height: int, each: float = 1, limit: int | None = None
 ) -> list[str]:
-    """Returns a heading, ``height`` lines of columns with numbers beside them, and a line with the begin and end of ``span`` in seconds.
+    """Returns a heading, ``height`` lines of columns with numbers beside them, and the axis of time.
 
-    ``each``: what values are divided by, such as the seconds of a span for rates. ``limit``: the greatest value that should occur; a line
-    marks it where no column covers it.
+    ``span``: begin and end in nanoseconds since the capture began. ``each``: what values are divided by. ``limit``: the greatest value
+    that should occur; a line marks it where no column covers it.
     """
     room = max(1, width - LABEL)
     drawn = fitted(values, room) / each
@@ -58,9 +60,18 @@ def chart(
         lines[row] = "".join("─" if glyph == " " else glyph for glyph in lines[row])
     marks = {0: short(top), height - 1: "0"}
     body = [f"{marks.get(number, ''):>{LABEL - 1}} {line}" for number, line in enumerate(lines)]
-    begin, end = (f"{at:.3f} s" for at in span)
-    axis = f"{'':>{LABEL}}{begin}{end:>{max(1, len(drawn) - len(begin))}}"
-    return [clip(line, width) for line in (title, *body, axis)]
+    return [clip(line, width) for line in (title, *body, f"{'':>{LABEL}}{axis(*span, room)}")]
+
+
+def axis(begin_ns: int, end_ns: int, width: int) -> str:
+    """Returns an axis of time: round times where they are, and the end of the capture at its end."""
+    scale = Scale.filling(begin_ns, max(end_ns, begin_ns + 1), max(1, width))
+    last = f"{end_ns / 1e9:.3f} s"
+    text = numbers(scale, lambda at: f"{seconds(scale, at)} s", width)
+    if len(last) > width:
+        return text[:width].ljust(width)
+    room = width - len(last)
+    return (text[:room] if text[room - 1 : room] in ("", " ") else text[:room].rpartition("  ")[0]).ljust(room) + last
 
 
 def beside(left: Sequence[str], right: Sequence[str], width: int) -> list[str]:

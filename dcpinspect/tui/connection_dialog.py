@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from dcpinspect.tui.connection_list import ConnectionList, Talk
+from dcpinspect.tui.strips import LineView
 from dcpinspect.tui.theme import Glyphs
 
 
@@ -58,7 +59,7 @@ class ConnectionDialog(ModalScreen[int | None]):
         """Chooses the connection under the cursor."""
         self.list.action_open()
 
-    @on(ConnectionList.Opened)
-    def _chosen(self, event: ConnectionList.Opened) -> None:
+    @on(LineView.Opened)
+    def _chosen(self, event: LineView.Opened) -> None:
         event.stop()
-        self.dismiss(event.connection)
+        self.dismiss(self.list.connection)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from rich.style import Style
-from textual import events
 from textual.geometry import Size
-from textual.message import Message
 from textual.strip import Strip
 
 from dcpinspect.escape import cells, clip, escape
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.protocol.message import Severity
+from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.strips import LineView, Piece, strip
@@ -70,21 +69,12 @@ def talks(results: Results) -> list[Talk]:
 class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
     """A heading, and below it a line for each connection, with as many columns as fit."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"talks--cursor", "talks--heading", "talks--error", "talks--warning", "talks--note"}
-
-    class Opened(Message):
-        """Sent when the user opens a connection, or the line "all", whose number is 0."""
-
-        def __init__(self, connection: int) -> None:
-            super().__init__()
-            self.connection = connection
+    HEAD = 1
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._glyphs = glyphs
+        super().__init__(glyphs, id=id)
         self._has_all = False
         self.talks: Sequence[Talk] = ()
-        self._at = 0
         self._columns: list[tuple[str, list[str], bool]] = []
 
     def show(self, told: Sequence[Talk], here: int | None = None, *, has_all: bool = False) -> None:
@@ -94,13 +84,13 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         """
         here = self.connection if here is None else here
         self.talks, self._has_all = told, has_all
-        self._at = next((place for place, one in enumerate(told, self._has_all) if one.number == here), 0)
+        self.at = next((place for place, one in enumerate(told, self._has_all) if one.number == here), 0)
         self._arrange()
 
     @property
     def connection(self) -> int:
         """Number of the connection under the cursor; 0: the line for all connections, or an empty list."""
-        place = self._at - self._has_all
+        place = self.at - self._has_all
         return self.talks[place].number if 0 <= place < len(self.talks) else 0
 
     def _arrange(self) -> None:
@@ -126,75 +116,32 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
                 self._columns.append(column)
                 room -= wide
         self.virtual_size = Size(self.size.width, len(told) + self._has_all + 1)
-        self._bring()
-
-    def _bring(self) -> None:
-        top, height = int(self.scroll_offset.y), max(self.size.height - 1, 1)
-        if not top <= self._at < top + height:
-            self.scroll_to(y=self._at if self._at < top else self._at - height + 1, animate=False, immediate=True)
-        self.refresh()
+        self.bring()
 
     def on_resize(self) -> None:
         """Chooses the columns that fit the new width."""
         self._arrange()
 
-    # -- the cursor ---------------------------------------------------------------------------------------
-
     @property
-    def _last(self) -> int:
-        return max(0, len(self.talks) + self._has_all - 1)
-
-    @property
-    def is_at_edge(self) -> tuple[bool, bool]:
-        """Whether the cursor is on the first line, and whether it is on the last."""
-        return self._at == 0, self._at == self._last
-
-    def action_step(self, lines: int) -> None:
-        """Moves the cursor down by so many lines, or up."""
-        self._at = min(max(self._at + lines, 0), self._last)
-        self._bring()
-
-    def action_page(self, pages: int) -> None:
-        """Moves the cursor down by so many screens, or up."""
-        self.action_step(pages * max(1, self.size.height - 2))
-
-    def action_first(self) -> None:
-        """Moves the cursor to the first line."""
-        self.action_step(-self._at)
-
-    def action_last(self) -> None:
-        """Moves the cursor to the last line."""
-        self.action_step(self._last)
-
-    def action_open(self) -> None:
-        """Chooses the connection under the cursor."""
-        if self.talks:
-            self.post_message(self.Opened(self.connection))
-
-    def on_click(self, event: events.Click) -> None:
-        """Selects the clicked line; a second click opens it."""
-        place = int(self.scroll_offset.y) + event.y - 1
-        if event.y > 0 and place <= self._last:
-            is_same = place == self._at
-            self.action_step(place - self._at)
-            if is_same:
-                self.action_open()
+    def count(self) -> int:
+        """Number of lines."""
+        return len(self.talks) + self._has_all if self.talks else 0
 
     # -- drawing ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line; the heading always stays at the top."""
         base = self.rich_style
-        dim = base + self.get_component_rich_style("talks--heading", partial=True)
+        dim = self.dim_style()
         if y == 0:
             return strip([("  ", dim), *self._cells(None, dim), ("found", dim)], self.size.width, base)
         place = int(self.scroll_offset.y) + y - 1
         if not self.talks and y == 1:
             return strip([("  no connections so far", base)], self.size.width, base)
-        if place > self._last or not self.talks:
+        if place >= self.count:
             return Strip.blank(self.size.width, base)
-        is_here = place == self._at
-        style = base + self.get_component_rich_style("talks--cursor", partial=True) if is_here else base
+        is_here = place == self.at
+        style = base + self.cursor_style() if is_here else base
         cursor = (f"{self._glyphs.cursor if is_here else ' '} ", style)
         if place < self._has_all:
             count = len(self.talks)
@@ -214,15 +161,10 @@ class ConnectionList(LineView, can_focus=True, inherit_bindings=False):
         for severity in SEVERITIES:
             if one.found[severity]:
                 own = style + Style(bold=severity != "note")
-                if not (self.has_focus and one.number == self.connection):
-                    own += self.get_component_rich_style(f"talks--{severity}", partial=True)
+                if severity != "note" and not (self.has_focus and one.number == self.connection):
+                    own += theme.style_of(self.app, f"severity-{severity}")
                 yield self._glyphs.of(severity), own
                 yield f" {one.found[severity]}  ", style
-
-    def notify_style_update(self) -> None:
-        """Redraws in the colours of another theme."""
-        super().notify_style_update()
-        self.refresh()
 
 
 def _width(column: tuple[str, list[str], bool]) -> int:

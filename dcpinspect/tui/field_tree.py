@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 from rich.style import Style
 from textual import events
@@ -31,13 +30,6 @@ _DEEPEST = 100
 class FieldTree(LineView, can_focus=True, inherit_bindings=False):
     """The table of fields of one message."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "fields--cursor",
-        "fields--problem",
-        "fields--link",
-        "fields--dim",
-    }
-
     class Selected(Event):
         """Sent when the cursor moves to a line. ``span``: bytes of the line in the message; None if it has none."""
 
@@ -53,8 +45,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             self.link = link
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._glyphs = glyphs
+        super().__init__(glyphs, id=id)
         self.message: Message | None = None
         self.path = ""
         """Path of the line under the cursor; it stays when another message is shown."""
@@ -158,27 +149,15 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self._reveal()
         self.post_message(self.Selected(self.span))
 
-    def step(self, lines: int) -> None:
-        """Moves the cursor down by so many lines, or up."""
+    @property
+    def count(self) -> int:
+        """Number of lines."""
+        return len(self._entries)
+
+    def go(self, place: int) -> None:
+        """Moves the cursor to a line."""
         if self._entries:
-            place = min(max(self._places.get(self.path, 0) + lines, 0), len(self._entries) - 1)
-            self.move_to(self._entries[place].path)
-
-    def action_step(self, lines: int) -> None:
-        """Moves the cursor as ``step`` does; for keys."""
-        self.step(lines)
-
-    def action_page(self, pages: int) -> None:
-        """Moves the cursor down by so many screens, or up."""
-        self.step(pages * max(1, self.size.height - 1))
-
-    def action_first(self) -> None:
-        """Moves the cursor to the first field."""
-        self.step(-len(self._entries))
-
-    def action_last(self) -> None:
-        """Moves the cursor to the last line."""
-        self.step(len(self._entries))
+            self.move_to(self._entries[min(max(place, 0), len(self._entries) - 1)].path)
 
     def action_unfold(self) -> None:
         """Shows the inner lines of the field."""
@@ -290,10 +269,8 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def _reveal(self) -> None:
-        place, top, height = self._places.get(self.path, 0), int(self.scroll_offset.y), max(self.size.height, 1)
-        if not top <= place < top + height:
-            self.scroll_to(y=max(0, place if place < top else place - height + 1), animate=False, immediate=True)
-        self.refresh()
+        self.at = self._places.get(self.path, 0)
+        self.bring()
 
     def on_resize(self) -> None:
         """Makes the lines for the new width."""
@@ -301,9 +278,6 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         self._reveal()
 
     # -- drawing ------------------------------------------------------------------------------------------
-
-    def _paint(self, name: str) -> Style:
-        return self.get_component_rich_style(name, partial=True)
 
     def _indent(self, entry: Entry) -> int:
         """Returns the column of the fold sign."""
@@ -317,7 +291,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             return Strip.blank(room(self), base)
         entry = self._entries[place]
         is_cursor = entry.path == self.path
-        style = base + self._paint("fields--cursor") if is_cursor else base
+        style = base + self.cursor_style() if is_cursor else base
         fold = " " if entry.inner is None else self._glyphs.open if self._is_open(entry) else self._glyphs.folded
         pieces: list[Piece] = [(self._glyphs.cursor if is_cursor else " ", style)]
         if entry.kind == "field":
@@ -330,15 +304,15 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
                 (entry.text, style if is_cursor else style + theme.style_of(self.app, f"json-{entry.part}")),
             ]
         else:
-            dim = "fields--problem" if entry.kind == "problem" else "fields--dim" if entry.kind == "more" else ""
-            pieces.append((f"{'  ' * entry.depth}{fold} {entry.text}", style + self._paint(dim) if dim else style))
+            paint = {"problem": "severity-error", "more": "kind-upkeep"}.get(entry.kind, "")
+            pieces.append((f"{'  ' * entry.depth}{fold} {entry.text}", style + theme.style_of(self.app, paint)))
         return strip(pieces, room(self), style)
 
     def _field_pieces(self, entry: Entry, fold: str, style: Style, *, is_cursor: bool) -> list[Piece]:
         assert entry.field is not None
         label = clip("  " * entry.depth + entry.label, LABEL)
         own = style if is_cursor else style + theme.style_of(self.app, f"part-{self._parts.of(entry.field)}")
-        dim = style if is_cursor else style + self._paint("fields--dim")
+        dim = style if is_cursor else self.dim_style()
         offsets = f" {entry.offsets:<{OFFSETS}}: " if room(self) >= CROWDED else ": "
         link = f" {self._glyphs.link}" if entry.path in self.links else ""
         left = max(0, room(self) - 3 - LABEL - cells(offsets) - cells(link))
@@ -347,10 +321,5 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
             (label + " " * (LABEL - cells(label)), own),
             (offsets, dim),
             (clip(entry.text, left), style),
-            (link, style + self._paint("fields--link")),
+            (link, style + theme.style_of(self.app, "chart-bar")),
         ]
-
-    def notify_style_update(self) -> None:
-        """Redraws in the colours of another theme."""
-        super().notify_style_update()
-        self.refresh()

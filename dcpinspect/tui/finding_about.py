@@ -23,6 +23,8 @@ MOST_CASES = 5
 """Number of single cases of a finding (by vbucket and connection) that are listed."""
 AROUND = 4
 """Number of messages of the evidence that are listed before and after the chosen one."""
+_NAME = 7
+"""Width of the names of the parts, in columns."""
 _ENDLESS = 1 << 20
 """Width that is so large that no line is wrapped."""
 _ASKS_AGAIN = ("rollback", "rollback-loop", "rollback-not-followed", "stream-refused", "unknown-vbucket-uuid")
@@ -39,65 +41,70 @@ def about(
     rollbacks: Records | None = None,
     *,
     width: int = _ENDLESS,
-    is_brief: bool = False,
 ) -> Text:
-    """Returns the text about a finding. ``others``: all findings; the finding may be the cause or an effect of some of them.
+    """Returns the text about a finding: what; who and when; whose, and whether it is over; next. Below them stands the evidence.
 
-    ``rows``: the evidence; ``evidence``: the place in it of the chosen message; ``told``: rows in words; ``rollbacks``: the table of
-    rollbacks. ``is_brief``: leaves out what the list of findings says.
+    ``others``: all findings; the finding may be the cause or an effect of some of them. ``rows``: the evidence; ``evidence``: the place in
+    it of the chosen message; ``told``: rows in words; ``rollbacks``: the table of rollbacks.
     """
     out = Text()
     if one is None:
         return out
-    rule = RULES[one.rule]
-    if not is_brief:
-        out.append(f"{glyphs.of(one.severity)} {one.rule}", "bold")
-        out.append(f"  {one.cause}\n" if one.cause else "\n", "dim")
-        out.append(f"{one.where}\n\n", "dim")
-        out.append(f"{one_line(one.message)}\n\n")
-    if one.next:
-        out.append("Next: ", "bold")
-        out.append(f"{one_line(here(one.next))}\n")
-        for request in _requests_that_work(one, rollbacks):
-            for place, line in enumerate(wrapped(request, width - 4)):
-                out.append(f"{'    ' if place else '  '}{line}\n")
-    if len(rows):
-        out.append("\n" if one.next and not is_brief else "")
-        out.append(f"Evidence, {min(evidence, len(rows) - 1) + 1} of {len(rows):,}\n", "bold")
-    first = max(0, min(evidence - AROUND, len(rows) - 2 * AROUND - 1))
-    if first:
-        out.append(f"  {first:,} before\n", "dim")
-    for number, row in enumerate(rows[first : first + 2 * AROUND + 1].tolist(), first):
-        is_chosen = number == min(evidence, len(rows) - 1)
-        words = (told or {}).get(row, "")
-        lines = wrapped(f"row {row:,}{f' · {words}' if words else ''}", width - 4)
-        for place, line in enumerate(lines):
-            sign = "    " if place else f"{glyphs.folded if is_chosen else ' '} "
-            out.append(f"{sign}{line}\n", "bold" if is_chosen else "")
-    if len(rows) > first + 2 * AROUND + 1:
-        out.append(f"  and {len(rows) - first - 2 * AROUND - 1:,} more\n", "dim")
-    effects, cause = [other for other in others if other.effect_of == one.id], [other for other in others if other.id == one.effect_of]
+    when, _, whose = told_of(one).partition("; ")
+    parts = [
+        ("what", one_line(one.message)),
+        ("who", " · ".join(filter(None, [escape(one.who), escape(one.server), one.where, when]))),
+        ("whose", whose.removeprefix("whose: ")),
+        ("next", one_line(here(one.next)) if one.next else _cause_of(one, others)),
+    ]
+    for name, text in parts:
+        for place, line in enumerate(wrapped(text, width - _NAME) if text else ()):
+            out.append(f"{'' if place else name:<{_NAME}}", "bold")
+            out.append(f"{line}\n")
+    for request in _requests_that_work(one, rollbacks):
+        for place, line in enumerate(wrapped(request, width - _NAME - 2)):
+            out.append(f"{'':<{_NAME}}{'  ' if place else ''}{line}\n")
+    out.append_text(_evidence(rows, evidence, told or {}, glyphs, width))
+    effects = [other for other in others if other.effect_of == one.id]
     if effects:
         out.append(f"\nExplains {effects_in_words(effects)}.\n")
-    for other in cause[:1]:
-        out.append(f"\nEffect of {other.rule}, {other.where}, which says what to do.\n")
-    out.append("\n")
-    if one.who:
-        out.append(f"{escape(one.who)}, {escape(one.server)}\n", "dim")
-    out.append(f"{told_of(one)}\n", "dim")
+    out.append("\n" if one.cases else "")
     for case in one.cases[:MOST_CASES]:
         for place, line in enumerate(wrapped(f"{case.where}: {one_line(case.message)}", width - 2)):
             out.append(f"{'  ' if place else ''}{line}\n")
     if len(one.cases) > MOST_CASES:
         out.append(f"and {len(one.cases) - MOST_CASES:,} more\n")
-    out.append("\nFound when ", "dim")
-    out.append(f"{rule.fires}.\n")
-    if rule.unless:
-        out.append("Not when ", "dim")
-        out.append(f"{rule.unless}.\n")
-    if rule.reports:
-        out.append("\nPublic reports ", "dim")
-        out.append(", ".join(rule.reports))
+    rule = RULES[one.rule]
+    for name, text in (("Found when ", rule.fires), ("Not when ", rule.unless), ("Public reports ", ", ".join(rule.reports))):
+        if text:
+            out.append(f"\n{name}", "dim")
+            out.append(text)
+    return out
+
+
+def _cause_of(one: Finding, others: Sequence[Finding]) -> str:
+    """Returns where the advice about an effect is."""
+    cause = next((other for other in others if other.id == one.effect_of), None)
+    return "" if cause is None else f"it is an effect of {cause.rule}, {cause.where}, which says what to do"
+
+
+def _evidence(rows: Rows, evidence: int, told: Mapping[int, str], glyphs: Glyphs, width: int) -> Text:
+    """Returns the evidence around the chosen message."""
+    out = Text()
+    if not len(rows):
+        return out
+    chosen = min(evidence, len(rows) - 1)
+    out.append(f"\nEvidence, {chosen + 1} of {len(rows):,} (] next, Enter opens)\n", "bold")
+    first = max(0, min(evidence - AROUND, len(rows) - 2 * AROUND - 1))
+    if first:
+        out.append(f"  {first:,} before\n", "dim")
+    for number, row in enumerate(rows[first : first + 2 * AROUND + 1].tolist(), first):
+        words = told.get(row, "")
+        for place, line in enumerate(wrapped(f"row {row:,}{f' · {words}' if words else ''}", width - 4)):
+            sign = "    " if place else f"{glyphs.folded if number == chosen else ' '} "
+            out.append(f"{sign}{line}\n", "bold" if number == chosen else "")
+    if len(rows) > first + 2 * AROUND + 1:
+        out.append(f"  and {len(rows) - first - 2 * AROUND - 1:,} more\n", "dim")
     return out
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Container, VerticalScroll
-from textual.timer import Timer
+from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from dcpinspect.findings.finding import Finding
@@ -19,29 +18,22 @@ from dcpinspect.findings.record import finding_records
 from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.columns import NO_ROWS, Rows
 from dcpinspect.render.findings import report_lines
-from dcpinspect.render.lanes import Glyphs as LaneGlyphs
 from dcpinspect.render.lines import counted
 from dcpinspect.tui.connection_list import talks
 from dcpinspect.tui.export import Choice, messages, table
 from dcpinspect.tui.finding_about import AROUND, about, in_words
 from dcpinspect.tui.finding_list import FindingList
-from dcpinspect.tui.finding_picture import REST, FindingPicture
-from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.marked import rows_of
-from dcpinspect.tui.rate import Rate
 from dcpinspect.tui.results import Results
+from dcpinspect.tui.strips import LineView
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.timeline import Timeline
-from dcpinspect.tui.view import Host, View
-
-WIDE = 100
-"""Width in columns from which the list and the text stand side by side; the text may then repeat what the list says."""
+from dcpinspect.tui.view import Host, Spot, View
 
 
 class FindingsView(View):
-    """A list of findings, the full text about one of them, and a picture of what happened."""
+    """A list of findings, and below a title the full text about one of them."""
 
-    def __init__(self, host: Host, glyphs: Glyphs, lanes: LaneGlyphs) -> None:
+    def __init__(self, host: Host, glyphs: Glyphs) -> None:
         super().__init__(id="findings")
         self.host = host
         self._glyphs = glyphs
@@ -49,18 +41,13 @@ class FindingsView(View):
         self.others: Sequence[int] = ()
         """Numbers of all findings about the message that the user came from."""
         self._scrolled, self._about = VerticalScroll(id="finding-about"), Static(id="finding-about-text")
-        self.picture = FindingPicture(host, glyphs, lanes, id="finding-picture")
         self._evidence: tuple[Finding | None, Rows] = (None, NO_ROWS)
-        self._told: dict[int, str] = {}
-        self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Yields the widgets of the view."""
-        with Container(id="finding-upper"):
-            yield self.list
-            with self._scrolled:
-                yield self._about
-        yield self.picture
+        yield self.list
+        with self._scrolled:
+            yield self._about
 
     @property
     def keyboard(self) -> FindingList:
@@ -72,42 +59,28 @@ class FindingsView(View):
         names = {one.number: one.words for one in talks(results)}
         self.list.show(results.findings, names, is_final=self.host.inspection.state != "reading")
 
-    @on(FindingList.Moved)
+    @on(LineView.Moved)
     def arrive(self) -> None:
-        """Shows the full text about the finding under the cursor, and its picture once the cursor rests."""
-        self._tell()
-        if self._rest is not None:
-            self._rest.stop()
-        self._rest = self.set_timer(REST, self._draw)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the picture of the finding under the cursor is not drawn yet."""
-        return self._rest is not None
-
-    def _tell(self) -> None:
-        if not self.display:
+        """Shows the full text about the finding under the cursor."""
+        if not self.display or not self.is_mounted:
             return
-        shown = self.evidence[max(0, self.chosen - 2 * AROUND) : self.chosen + 2 * AROUND + 1]
-        self._told = in_words(self.host.inspection.store, shown.tolist())
-        self._about.update(self._text(width=self._scrolled.scrollable_content_region.width, is_brief=self.size.width < WIDE))
+        one = self.list.shown
+        self._about.update(self._text(width=self._scrolled.scrollable_content_region.width))
+        self._scrolled.border_title = "" if one is None else f"{self._glyphs.of(one.severity)} {one.rule}"
+        self._scrolled.set_classes("" if one is None else one.severity)
+        self._scrolled.scroll_to(y=0, animate=False, immediate=True)
+        # the list has what it needs, and at most half of the screen
+        self.list.styles.height = max(3, min(self.list.lines, self.size.height // 2))
 
     def _text(self, **form: Any) -> Text:
+        shown = self.evidence[max(0, self.chosen - 2 * AROUND) : self.chosen + 2 * AROUND + 1]
+        told = in_words(self.host.inspection.store, shown.tolist())
         records = self.host.inspection.results.records.get("rollbacks")
-        return about(self.list.shown, self._glyphs, self.evidence, self.chosen, self.list.findings, self._told, records, **form)
+        return about(self.list.shown, self._glyphs, self.evidence, self.chosen, self.list.findings, told, records, **form)
 
     def on_resize(self) -> None:
         """Wraps the text to the new width."""
-        self.call_after_refresh(self._tell)
-
-    def _draw(self) -> None:
-        """Draws the picture of the finding under the cursor, at the chosen message."""
-        self._rest = None
-        one, number, row = self.list.shown, self.list.finding, self.row
-        self.picture.display = one is not None
-        if one is None or number is None or not self.display:
-            return
-        self.picture.show(number, one, row or 0, self._vbucket(one, row))
+        self.call_after_refresh(self.arrive)
 
     def _vbucket(self, one: Finding, row: int | None) -> int | None:
         """Returns the vbucket whose timeline shows a message of a finding; None if the finding is about no vbucket."""
@@ -159,27 +132,17 @@ class FindingsView(View):
             self.list.evidence = spot.top
             self.arrive()
 
-    @on(FindingList.Opened)
-    def _opened(self, event: FindingList.Opened) -> None:
-        if self.row is not None:
-            self.host.to_row(self.row, *FIELDS.get(self.list.findings[event.finding].rule, ()))
+    @on(LineView.Opened)
+    def _opened(self) -> None:
+        one = self.list.shown
+        if one is not None and self.row is not None:
+            self.host.to_row(self.row, *FIELDS.get(one.rule, ()))
         else:
-            self.host.say("this finding has no single message")
-
-    @on(Timeline.Opened)
-    def _message_opened(self) -> None:
-        row, field = self.picture.lanes.row
-        if row:
-            self.host.to_row(row, field)
-
-    @on(Rate.Opened)
-    def _time_opened(self, event: Rate.Opened) -> None:
-        self.host.to_time(event.time_ns)
+            self.host.say("choose a finding" if one is None else "this finding has no single message")
 
     def action_open(self) -> None:
-        """Opens what the focused widget opens; if it opens nothing, the finding."""
-        part = self.app.focused
-        (self.list if part is None or not hasattr(part, "action_open") else part).action_open()
+        """Goes to the chosen message of the finding under the cursor."""
+        self.list.action_open()
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning, or to the one before."""

@@ -110,6 +110,9 @@ def progress(inspection: Inspection, *, is_following: bool = False) -> str:
     """Returns what runs, what failed or what is to be done; empty if there is nothing to say."""
     rows = inspection.store.rows
     if inspection.state == "reading" and inspection.is_live:
+        if not rows:
+            packets = counted(inspection.reading.capture.packets, "packet")
+            return f" waiting for DCP on {inspection.ports} · {packets} came so far · Esc stops"
         follows = "following the newest" if is_following else "End follows the newest"
         came = [f"live, {counted(rows, 'message')}{_gone(inspection)}", f"{inspection.messages_a_second():,.0f}/s", *_lag(inspection)]
         return f" {' · '.join([follows, 'Esc stops', *came])}"  # the newest counts stand last, because a narrow screen cuts off the end
@@ -156,7 +159,7 @@ def _gone(inspection: Inspection) -> str:
 def keys(view: str, width: int, *, is_typing: bool = False) -> Content:
     """Returns the last line: as many keys as fit, always with the key of help; the keys of the filter while one is typed."""
     *those, last = TYPING if is_typing else sorted(footer(view), key=lambda key: key[1] == "?")
-    room = width - cells(f"{last[1]} {last[2]}")
+    room = width - cells(f"{last[1]} {last[2]} ")
     fitting = [sum(cells(f"{shown} {word}  ") for _, shown, word in those[: count + 1]) < room for count in range(len(those))]
     pieces = [Content(" ")]
     for name, shown, word in (*those[: sum(fitting)], last):

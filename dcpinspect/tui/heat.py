@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.records import dataclass
+from dcpinspect.render.verdict import LOST
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
-from dcpinspect.tui.vbucket_cells import GAPS_THAT_COUNT, whole
+from dcpinspect.tui.vbucket_cells import whole
 
 SPANS = 1024
 """Greatest number of spans; when more are needed, spans become twice as long. With 1,024 vbuckets this takes 12 MiB."""
@@ -42,9 +43,9 @@ SIGNS = (
     Sign("", "", ""),
     Sign("▏", "kind-marker", "snapshot begins"),
     Sign("Q", "kind-request", "request"),
-    Sign("X", "kind-end", "connection closed"),
+    Sign("C", "kind-upkeep", "connection closed"),
     Sign("E", "kind-end", "stream end"),
-    Sign("F", "kind-refusal", "request refused"),
+    Sign("N", "kind-refusal", "refused"),
     Sign("R", "kind-rollback", "rollback"),
 )
 """Signs in rising order of importance; the last one wins a cell."""
@@ -84,7 +85,7 @@ def measured(heat: Heat, records: Mapping[str, Records], measure: str) -> Heat:
         return replace(heat, counts=np.zeros((0, SPANS), np.uint32))
     rows = np.arange(len(table))
     if measure == "gaps":
-        rows = np.concatenate([table.rows_with("cause", cause) for cause in GAPS_THAT_COUNT])
+        rows = np.concatenate([table.rows_with("cause", cause) for cause in LOST])
     vbucket = whole(table, "vbucket")[rows]
     rows, vbucket = rows[vbucket < MOST], vbucket[vbucket < MOST]
     place = np.clip((whole(table, time)[rows] - heat.start_ns) // heat.span_ns, 0, heat.used - 1)

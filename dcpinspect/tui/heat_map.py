@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from rich.style import Style
 from rich.text import Text
-from textual import events
-from textual.geometry import Region, Size
-from textual.message import Message
+from textual.geometry import Size
 from textual.strip import Strip
 
 from dcpinspect.escape import clip
@@ -20,7 +18,7 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.heat import HEATS, MOST, REQUEST, SIGNS, SNAPSHOT, Heat, measured, signs
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.strips import LineView, Piece, strip
+from dcpinspect.tui.strips import LineView, Piece, flowed, strip
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import FEW, edges, levels
 
@@ -56,21 +54,10 @@ def forms(count: int, lines: int, *, has_halves: bool) -> list[Form]:
 class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     """Vbuckets from top to bottom, time from left to right."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"heat--cursor", "heat--label"}
-
-    class Moved(Message):
-        """Sent when the cursor moves to another cell."""
-
-    class Opened(Message):
-        """Sent at Enter: a vbucket, and the span of time of the cell, in nanoseconds since the capture began."""
-
-        def __init__(self, vbucket: int, span: tuple[int, int]) -> None:
-            super().__init__()
-            self.vbucket, self.span = vbucket, span
+    HEAD = 2
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._glyphs = glyphs
+        super().__init__(glyphs, id=id)
         self._heat, self._results, self._first_ns = Heat(), Results(), 0
         self._numbers: list[int] = []
         self.form = Form()
@@ -90,8 +77,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._least_sign = SNAPSHOT
         """The least important sign that is shown: signs of snapshots are left out if there are too many."""
         self._paints: dict[int, Style] = {}
-        self.row = self.column = 0
-        self._at: tuple[int, int] | None = None
+        self._wanted: tuple[int, int] | None = None
         """Vbucket and time that the cursor was moved to; it stays when the size of the cells changes."""
 
     def show(self, results: Results, first_ns: int) -> None:
@@ -124,7 +110,9 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         self._least_sign = SNAPSHOT if is_told else REQUEST
         high = self.form.high
         self.virtual_size = Size(self.size.width, HEAD + (len(self.groups) * high if high else -(-len(self.groups) // 2)))
-        self._go(*(self._cell(*self._at) if self._at is not None else (0, 0)), is_moved=False)
+        self.at = self._cell(*self._wanted) if self._wanted is not None else 0
+        self.bring()
+        self.post_message(self.Moved(self))
 
     def on_resize(self) -> None:
         """Chooses the cells for the new size."""
@@ -133,7 +121,7 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
     def zoom(self, steps: int) -> None:
         """Changes how many vbuckets share a line: fewer for positive steps, more for negative ones; 0 shows all vbuckets."""
         if self.vbucket is not None:
-            self._at = self.vbucket, self.span[0]
+            self._wanted = self.vbucket, self.span[0]
         self._zoomed = max(0, self._zoomed + steps) if steps else 0
         self._arrange()
 
@@ -141,10 +129,41 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         """Shows the next measure."""
         self.measure = HEATS[(HEATS.index(self.measure) + 1) % len(HEATS)]
         if self.vbucket is not None:
-            self._at = self.vbucket, self.span[0]
+            self._wanted = self.vbucket, self.span[0]
         self.show(self._results, self._first_ns)
 
     # -- the cursor ---------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """Number of cells."""
+        return self.amounts.size
+
+    @property
+    def across(self) -> int:
+        """Number of cells in a row."""
+        return max(1, self.amounts.shape[1])
+
+    @property
+    def row(self) -> int:
+        """Row of the cursor."""
+        return self.at // self.across
+
+    @property
+    def column(self) -> int:
+        """Column of the cursor, in cells."""
+        return self.at % self.across
+
+    def lines_of(self, place: int) -> tuple[int, int]:
+        """Returns the first line of a cell's row, and its height."""
+        row, high = place // self.across, self.form.high
+        return (row * high, high) if high else (row // 2, 1)
+
+    def place_at(self, x: int, y: int) -> int | None:
+        """Returns the cell at a column and a line."""
+        column = (x - LABEL) // self._wide
+        row = y // self.form.high if self.form.high else 2 * y + (self.column == column and self.row == 2 * y + 1)
+        return row * self.across + column if x >= LABEL and column < self.across and row < len(self.groups) else None
 
     @property
     def vbucket(self) -> int | None:
@@ -163,76 +182,30 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         first = max(0, self._heat.start_ns - self._first_ns) + self.column * size
         return first, first + size - 1
 
+    def go(self, place: int) -> None:
+        """Moves the cursor to a cell."""
+        super().go(place)
+        if self.row < len(self.groups):
+            self._wanted = self.groups[self.row][0], self.span[0]
+
     def move_to(self, vbucket: int, since_ns: int | None = None) -> None:
         """Moves the cursor to the row of a vbucket, and to a time."""
-        self._at = vbucket, self.span[0] if since_ns is None else since_ns
-        self._go(*self._cell(*self._at), is_moved=False)
+        wanted = vbucket, self.span[0] if since_ns is None else since_ns
+        self.go(self._cell(*wanted))
+        self._wanted = wanted
 
-    def _cell(self, vbucket: int, since_ns: int) -> tuple[int, int]:
-        """Returns row and column of a vbucket at a time."""
+    def _cell(self, vbucket: int, since_ns: int) -> int:
+        """Returns the cell of a vbucket at a time."""
         scale = self._scale()
         row = next((row for row, (first, last) in enumerate(self.groups) if first <= vbucket <= last), 0)
-        return row, (since_ns - scale.first) // scale.step
+        return row * self.across + min(max(0, (since_ns - scale.first) // scale.step), self.across - 1)
 
     def next_hot(self) -> None:
         """Moves the cursor to the cell with the greatest amount; from there to the next greatest."""
         order = np.argsort(-self.amounts, axis=None, kind="stable")[: np.count_nonzero(self.amounts)]
         if len(order):
-            here = np.flatnonzero(order == self.row * self.amounts.shape[1] + self.column)
-            chosen = int(order[(int(here[0]) + 1) % len(order) if len(here) else 0])
-            self._go(*divmod(chosen, self.amounts.shape[1]))
-
-    def _go(self, row: int, column: int, *, is_moved: bool = True) -> None:
-        before = self.row
-        self.row = min(max(row, 0), max(0, len(self.groups) - 1))
-        self.column = min(max(column, 0), max(0, self.amounts.shape[1] - 1))
-        if is_moved and self.vbucket is not None:
-            self._at = self.groups[self.row][0], self.span[0]
-        line, high = self._line_of(self.row), max(1, self.form.high)
-        top, height = int(self.scroll_offset.y), max(self.size.height, 1)
-        if not top + HEAD <= line <= line + high - 1 < top + height:
-            self.scroll_to(y=line - HEAD if line < top + HEAD else line + high - height, animate=False, immediate=True)
-        if is_moved:  # only the cursor has changed, so only its rows are drawn
-            self.refresh(
-                *(Region(0, y - top, self.size.width, high) for y in {self._line_of(before), line}), Region(0, 0, self.size.width, HEAD)
-            )
-        else:
-            self.refresh()
-        self.post_message(self.Moved())
-
-    def _line_of(self, row: int) -> int:
-        """Returns the first screen line of a row; the two lines at the top are counted."""
-        return HEAD + (row * self.form.high if self.form.high else row // 2)
-
-    def action_step(self, lines: int) -> None:
-        """Moves the cursor down by so many rows, or up."""
-        self._go(self.row + lines, self.column)
-
-    def action_fold(self) -> None:
-        """Moves the cursor one cell to the left."""
-        self._go(self.row, self.column - 1)
-
-    def action_unfold(self) -> None:
-        """Moves the cursor one cell to the right."""
-        self._go(self.row, self.column + 1)
-
-    def action_page(self, pages: int) -> None:
-        """Moves the cursor down by so many screens, or up."""
-        lines = max(1, self.size.height - HEAD)
-        self._go(self.row + pages * (lines // self.form.high if self.form.high else 2 * lines), self.column)
-
-    def action_first(self) -> None:
-        """Moves the cursor to the first row."""
-        self._go(0, self.column)
-
-    def action_last(self) -> None:
-        """Moves the cursor to the last row."""
-        self._go(len(self.groups) - 1, self.column)
-
-    def action_open(self) -> None:
-        """Opens the timeline of the vbucket, at the time of the cell."""
-        if self.vbucket is not None:
-            self.post_message(self.Opened(self.vbucket, self.span))
+            here = np.flatnonzero(order == self.at)
+            self.go(int(order[(int(here[0]) + 1) % len(order) if len(here) else 0]))
 
     def near(self, steps: int) -> bool:
         """Moves the cursor to the next cell of the row that has a sign, or to the one before. Returns whether there is one."""
@@ -241,26 +214,15 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         own = np.flatnonzero(self._signs[self.row] >= self._least_sign)
         others = own[own > self.column] if steps > 0 else own[own < self.column]
         if len(others):
-            self._go(self.row, int(others[0] if steps > 0 else others[-1]))
+            self.go(self.row * self.across + int(others[0] if steps > 0 else others[-1]))
         return bool(len(others))
-
-    def on_click(self, event: events.Click) -> None:
-        """Selects the clicked cell; a second click opens it."""
-        line, column = int(self.scroll_offset.y) + event.y - HEAD, (event.x - LABEL) // self._wide
-        if event.y < HEAD or event.x < LABEL or column >= self.amounts.shape[1]:
-            return
-        row = line // self.form.high if self.form.high else 2 * line + (self.column == column and self.row == 2 * line + 1)
-        if (row, column) == (self.row, self.column):
-            self.action_open()
-        elif row < len(self.groups):
-            self._go(row, column)
 
     # -- drawing ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line; the time always stays at the top."""
         base = self.rich_style
-        dim = base + self.get_component_rich_style("heat--label", partial=True)
+        dim = self.dim_style()
         if y == 0:
             return strip([(clip(self.heading(), self.size.width), base + Style(bold=True))], self.size.width, base)
         if y == 1:
@@ -301,14 +263,14 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
         scale, columns = self._scale(), self.amounts.shape[1] * self._wide
         text = numbers(scale, lambda at: f"{seconds(scale, at)} s", columns or None).ljust(columns)
         low, high = self.column * self._wide, (self.column + 1) * self._wide
-        here = base + self.get_component_rich_style("heat--cursor", partial=True)
+        here = base + self.cursor_style()
         pieces = [("vb".rjust(LABEL - 1) + " ", dim), (text[:low], dim), (text[low:high], here), (text[high:], dim)]
         return strip(pieces, self.size.width, base)
 
     def _bars(self, row: int, part: int, base: Style) -> list[Piece]:
         """Returns a line of a row: blocks as high as the level, letters in the lowest line, left edges of snapshots in all lines."""
         high, found = self.form.high, list[Piece]()
-        here = self.get_component_rich_style("heat--cursor", partial=True)
+        here = self.cursor_style()
         at = [column == self.column and row == self.row for column in range(self.amounts.shape[1])]
         for (level, sign, is_here), run in groupby(zip(self._levels[row].tolist(), self._signs[row].tolist(), at, strict=True)):
             count = sum(1 for _ in run)
@@ -388,20 +350,19 @@ class HeatMap(LineView, can_focus=True, inherit_bindings=False):
             parts.append(SIGNS[sign].word)
         return " · ".join(parts)
 
-    def legend(self) -> Text:
-        """Returns what colours and signs mean."""
-        out = Text(f"{self.measure}: " if self._edges else f"no {self.measure}  ")
-        for place, edge in enumerate(self._edges, 8 - len(self._edges)):
-            out.append(self._glyphs.blocks[place], self._paint(place + 1))
-            out.append(f" {short(edge)}+  ")
-        shown = np.unique(self._signs[self._signs >= self._least_sign]).tolist() if self._signs.size else []
-        for sign in shown:
+    def legend(self, width: int) -> Text:
+        """Returns what colours and signs mean, in lines that fit."""
+        entries = [
+            Text.assemble((self._glyphs.blocks[place], self._paint(place + 1)), f" {short(edge)}+")
+            for place, edge in enumerate(self._edges, 8 - len(self._edges))
+        ]
+        for sign in np.unique(self._signs[self._signs >= self._least_sign]).tolist() if self._signs.size else []:
             own = SIGNS[sign]
             if sign > SNAPSHOT or self.form.high:
                 letter = own.letter if sign > SNAPSHOT or self._glyphs is theme.UNICODE else "|"
-                out.append(letter, theme.style_of(self.app, own.paint) + Style(reverse=sign > SNAPSHOT))
-                out.append(f" {own.word}  ")
+                entries.append(
+                    Text.assemble((letter, theme.style_of(self.app, own.paint) + Style(reverse=sign > SNAPSHOT)), f" {own.word}")
+                )
         if self._least_sign > SNAPSHOT and SNAPSHOT in self._signs:
-            out.append("snapshots begin in too many cells to be shown" if self.form.high else "+ shows where snapshots begin")
-        out.rstrip()
-        return out
+            entries.append(Text("snapshots begin in too many cells to be shown" if self.form.high else "+ shows where snapshots begin"))
+        return flowed(Text(f"{self.measure}:" if self._edges else f"no {self.measure}"), entries, width)

@@ -26,6 +26,7 @@ from dcpinspect.statistics import Statistics
 from dcpinspect.store.store import KEEP, Store
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.tui.advice import here
 from dcpinspect.tui.heat import HeatCounter
 from dcpinspect.tui.marked import Marked
@@ -64,6 +65,8 @@ class Inspection:
         replaces keys, values and names in what is shown and in what is searched.
         """
         self.is_saved = is_saved
+        self.ports = "any port" if find_ports else f"ports {', '.join(map(str, sorted({*DEFAULT_PORTS, *extra_ports})))}"
+        """The server ports that are looked at, in words."""
         self.notices = notices
         self.store = Store(keep=keep)
         try:
@@ -104,6 +107,12 @@ class Inspection:
     def files(self) -> Sequence[str]:
         """Names of the captures."""
         return [file.name for file in self.reading.capture.files]
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Times of the first and of the last packet, in nanoseconds since 1970."""
+        first = self.reading.first_time_ns or 0
+        return first, max(first, self.reading.last_time_ns or 0)
 
     @property
     def damage(self) -> str:

@@ -34,7 +34,7 @@ class MessagePanes(Vertical):
         self._inspection = inspection
         self._glyphs = glyphs
         self.fields = FieldTree(glyphs, id="field-tree")
-        self.bytes = BytePane(id="byte-pane")
+        self.bytes = BytePane(glyphs, id="byte-pane")
         self.details = Horizontal(id="details")
         self.title = Divider(id="message-title")
         self._why, self._note = Line(id="message-finding"), Line(id="message-note")

@@ -12,19 +12,19 @@ from textual.widgets import ContentSwitcher
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import clip
+from dcpinspect.findings.finding import ranges
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tui.dialogs import Prompt
 from dcpinspect.tui.findings import FindingsView
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.jumps import Jumps, Spot
 from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.of_connection import filter_of
 from dcpinspect.tui.packets import PacketsView
 from dcpinspect.tui.places import Target, parse_place
 from dcpinspect.tui.timeline_view import TimelineView
 from dcpinspect.tui.vbuckets import VbucketsView
-from dcpinspect.tui.view import View
+from dcpinspect.tui.view import Spot, View
 
 MOST_COPIED = 100_000
 """Greatest number of characters that are copied; terminals that support OSC 52 take at most so many."""
@@ -130,7 +130,7 @@ class Navigation(ContentSwitcher):
             marked.remove(vbucket)
         else:
             marked.append(vbucket)
-        self._of(VbucketsView).grid.mark(marked)
+        self._of(VbucketsView).map.mark(marked)
         self._of(TimelineView).compare()
         self.say(f"timelines are compared with vbucket {', '.join(map(str, marked))}" if marked else "timelines are compared with none")
 
@@ -227,7 +227,7 @@ class Navigation(ContentSwitcher):
     def to_map(self, vbucket: int) -> None:
         """Goes to a vbucket on the map of vbuckets."""
         self.leave()
-        self._switch("vbuckets", partial(self._of(VbucketsView).show_grid, vbucket))
+        self._switch("vbuckets", partial(self._of(VbucketsView).show_map, vbucket))
 
     def _to_first(self, condition: str) -> None:
         rows = self.inspection.store.matching(FilterRows(parse_filter(condition)))
@@ -283,8 +283,11 @@ class Navigation(ContentSwitcher):
         if place.row is not None:
             self.to_row(place.row)
         elif place.vbucket is not None:
-            if self.current == "vbuckets" and place.seqno is None:
-                self._of(VbucketsView).grid.move_to(place.vbucket)
+            known = self.inspection.results.vbuckets
+            if place.vbucket not in known:
+                self.say(f"there is no vbucket {place.vbucket}{f'; there are {ranges(known)}' if known else ''}")
+            elif self.current == "vbuckets" and place.seqno is None:
+                self._of(VbucketsView).map.move_to(place.vbucket)
             else:
                 self.to_vbucket(place.vbucket, place.seqno)
         elif place.mark is not None:
@@ -301,6 +304,39 @@ class Navigation(ContentSwitcher):
         else:
             what, number = ("last_frame", place.frame) if place.frame is not None else ("time_ns", place.time_ns)
             self._to_first(f"{what} >= {number}")
+
+
+MOST_JUMPS = 200
+"""Number of places that are remembered."""
+
+
+class Jumps:
+    """The places before and after the one where the user is."""
+
+    def __init__(self) -> None:
+        self._behind: list[Spot] = []
+        self._ahead: list[Spot] = []
+
+    def leave(self, spot: Spot) -> None:
+        """Remembers ``spot`` before a jump away from it, and forgets the places ahead."""
+        if not self._behind or self._behind[-1] != spot:
+            self._behind.append(spot)
+        del self._behind[:-MOST_JUMPS]
+        self._ahead.clear()
+
+    def back(self, here: Spot) -> Spot | None:
+        """Returns the place before; None at the beginning."""
+        if not self._behind:
+            return None
+        self._ahead.append(here)
+        return self._behind.pop()
+
+    def forward(self, here: Spot) -> Spot | None:
+        """Returns the place that ``back`` left; None if there is none."""
+        if not self._ahead:
+            return None
+        self._behind.append(here)
+        return self._ahead.pop()
 
 
 def _kept(notes: Notes) -> str:

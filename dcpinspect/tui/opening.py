@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.strip import Strip
-from textual.widgets import DirectoryTree, Input, OptionList, Static
-from textual.widgets.directory_tree import DirEntry
-from textual.widgets.tree import TreeNode
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
 
 from dcpinspect.capture.folders import is_capture
 from dcpinspect.escape import cells, escape
@@ -31,6 +29,11 @@ from dcpinspect.tui.theme import Glyphs
 
 LOOK_S = 1.0
 """Seconds for which packets of interfaces are counted."""
+MOST = 100
+"""Number of lines of a section of the list."""
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+"""Folder of the samples, where the package is beside them."""
+HINT = "Enter opens   ↑ ↓ choose   Tab completes the path   ? help   Esc leaves"
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -46,36 +49,21 @@ class Opening:
     """Path of a key log with TLS secrets for the files."""
 
 
-class CaptureTree(DirectoryTree):
-    """Folders, and the captures in them."""
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A line of the list: a heading, or something that can be opened."""
 
-    BINDINGS: ClassVar[list[Any]] = [Binding("backspace,left", "up", "Folder above"), Binding("right", "select_cursor", "Open")]
-
-    def filter_paths(self, paths: Iterable[Path]) -> Iterable[Path]:
-        """Returns folders and captures only, without hidden ones, and without pipes, sockets and devices, which might be waited for."""
-        shown = (path for path in paths if not path.name.startswith("."))
-        return [path for path in shown if _is_folder(path) or (os.path.isfile(path) and is_capture(str(path)))]
-
-    def __init__(self, path: Path, glyphs: Glyphs) -> None:
-        super().__init__(path, id="open-tree")
-        self._glyphs = glyphs
-
-    def render_label(self, node: TreeNode[DirEntry], base_style: Style, style: Style) -> Text:
-        """Returns a label that is safe for a terminal."""
-        glyph = " " if not node.allow_expand else self._glyphs.open if node.is_expanded else self._glyphs.folded
-        cursor = self._glyphs.cursor if node is self.cursor_node else " "
-        return Text.assemble((f"{cursor}{glyph} ", base_style), (escape(str(node.label)), style))
-
-    def action_up(self) -> None:
-        """Shows the folder above."""
-        self.path = Path(self.path).resolve().parent
+    line: Text
+    opening: Opening | None = None
+    folder: str = ""
+    """A folder to look into; Enter writes it into the path."""
 
 
-class OfferedList(OptionList):
-    """A list in which the chosen line has a sign, not only a colour."""
+class OpenList(OptionList, can_focus=False):
+    """A list in which the chosen line has a sign, not only a colour. Keys go to the path, which moves the cursor here."""
 
-    def __init__(self, glyphs: Glyphs, id: str) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id, compact=True)
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(id="open-list", compact=True)
         self._glyphs = glyphs
 
     def render_line(self, y: int) -> Strip:
@@ -88,118 +76,133 @@ class OfferedList(OptionList):
 
 
 class OpenScreen(ModalScreen[Opening | None]):
-    """Asks what to open next; Esc returns None."""
+    """Asks what to open next; Esc returns None. What is typed goes to the path, and ↑ and ↓ to the list below it."""
 
     BINDINGS: ClassVar[list[Any]] = [
-        Binding("escape,ctrl+o", "dismiss(None)", "Leave"),
-        Binding("j", "down"),
-        Binding("k", "up"),
-        Binding("q", "quit"),
+        Binding("escape,ctrl+o", "dismiss(None)", "Leave", priority=True),
+        Binding("up", "move('up')", priority=True),
+        Binding("down", "move('down')", priority=True),
+        Binding("tab", "complete", priority=True),
     ]
 
     def __init__(self, recent: Sequence[str], glyphs: Glyphs, *, said: str = "") -> None:
         """Makes the screen. ``recent``: paths, the newest first. ``said``: why an earlier choice could not be opened."""
         super().__init__()
         self._recent = [one for one in recent if os.path.exists(one)]
-        self._interfaces: list[str] = []
+        self._interfaces: dict[str, str] = {}
+        """What is said of each interface."""
         self._has_no_right = False
-        self._said = said
+        self._note = "looking for interfaces"
         self._ending = threading.Event()
-        self._path = Input(placeholder="path of a capture, or of a directory of captures", compact=True, id="open-path")
-        self._recent_list = OfferedList(glyphs, "open-recent")
-        self._recent_list.add_options(_described(one, 0) for one in self._recent)
-        self._interface_list = OfferedList(glyphs, "open-interfaces")
-        self._tree = CaptureTree(Path.cwd(), glyphs)
-        self._word = Static(Text(said), id="open-said")
-        self._permission = Static(Text("looking for interfaces"), classes="open-note")
+        self._path = Input(placeholder="path of a capture, or of a folder of captures", compact=True, id="open-path")
+        self._list = OpenList(glyphs)
+        self._offers: list[Offer] = []
+        self._word = Static(Text(said), id="open-said", classes="error" if said else "")
 
     def compose(self) -> ComposeResult:
         """Yields the widgets of the screen."""
         with Vertical(id="open-box"):
             yield Static(Text("dcpinspect: open a capture"), classes="open-title")
             yield self._path
-            with Horizontal(id="open-panes"):
-                with Vertical(id="open-left"):
-                    yield Static(Text("Recent captures"), classes="open-heading")
-                    if self._recent:
-                        yield self._recent_list
-                    else:
-                        yield Static(Text("none so far"), classes="open-note")
-                    yield Static(Text("Live interfaces"), classes="open-heading")
-                    yield self._permission
-                    yield self._interface_list
-                with Vertical(id="open-right"):
-                    yield Static(Text("Files"), classes="open-heading")
-                    yield self._tree
+            yield self._list
             yield self._word
-            yield Static(Text("Enter opens   Tab next pane   Backspace folder above   Esc leaves"), classes="open-note")
+            yield Static(Text(HINT), classes="open-note")
 
     def on_mount(self) -> None:
-        """Gives the focus to the most likely list, and starts to watch the interfaces."""
-        self._recent_list.highlighted = 0 if self._recent else None
-        (self._recent_list if self._recent else self._tree).focus()
-        self._word.set_class(bool(self._said), "error")
+        """Gives the focus to the path, and starts to watch the interfaces."""
+        self._path.focus()
+        self._offer()
         threading.Thread(target=self._watch, name="rates", daemon=True).start()  # a daemon, because nobody waits for its end
 
     def on_resize(self) -> None:
         """Fits the descriptions to the new width."""
-        self.call_after_refresh(self._describe)
-
-    def _describe(self) -> None:
-        for place, path in enumerate(self._recent):
-            described = _described(path, self._recent_list.scrollable_content_region.width)
-            self._recent_list.replace_option_prompt_at_index(place, described)
+        self.call_after_refresh(self._offer)
 
     def on_unmount(self) -> None:
         """Stops watching the interfaces."""
         self._ending.set()
 
-    def action_quit(self) -> None:
-        """Leaves the screen."""
-        self.dismiss(None)
+    # -- what is offered ----------------------------------------------------------------------------------
 
-    def action_down(self) -> None:
-        """Moves the cursor to the next line."""
-        self._step("cursor_down")
+    @on(Input.Changed)
+    def _offer(self) -> None:
+        """Fills the list with what the typed text may mean; the cursor stays on its line."""
+        if self._path.value == "?":  # a question mark alone is no path
+            self._path.value = ""
+            self._say(f"{HINT}. 'dcpinspect --help' in the shell tells everything else.", is_error=False)
+        before = self._chosen
+        self._offers = list(self._made())
+        self._list.clear_options().add_options(Option(one.line, disabled=not (one.opening or one.folder)) for one in self._offers)
+        kept = [place for place, one in enumerate(self._offers) if before is not None and (one.opening or one.folder) == before]
+        self._list.highlighted = next(iter([*kept, *(place for place, one in enumerate(self._offers) if one.opening or one.folder)]), None)
 
-    def action_up(self) -> None:
-        """Moves the cursor to the line before."""
-        self._step("cursor_up")
+    @property
+    def _chosen(self) -> Opening | str | None:
+        at = self._list.highlighted
+        return None if at is None or at >= len(self._offers) else self._offers[at].opening or self._offers[at].folder
 
-    def _step(self, how: str) -> None:
-        if isinstance(self.focused, OptionList | DirectoryTree):
-            getattr(self.focused, f"action_{how}")()
+    def _made(self) -> Iterator[Offer]:
+        typed, width = self._path.value.strip(), max(40, self._list.scrollable_content_region.width)
+        samples = sorted(str(path) for path in SAMPLES.glob("*") if is_capture(str(path))) if SAMPLES.is_dir() else []
+        sections = [("Recent captures", self._recent), ("Samples", samples)]
+        if typed:
+            yield from _files(os.path.expanduser(typed), width)
+        else:
+            here = sorted(str(path) for path in Path.cwd().iterdir() if _is_shown(path) and not path.is_dir())
+            sections.insert(1, ("Captures here", here))
+        for title, paths in sections:
+            own = [path for path in paths if typed.lower() in path.lower()]
+            if own:
+                yield Offer(Text(title, "bold"))
+                yield from (Offer(_described(path, width), Opening([path])) for path in own[:MOST])
+        named = [name for name in self._interfaces if typed.lower() in name.lower()]
+        if named or not typed:
+            yield Offer(Text.assemble(("Live interfaces", "bold"), (f"  {self._note}", "dim")))
+            for name in named:
+                yield Offer(Text(f" {escape(name):<12} {self._interfaces[name]}", no_wrap=True), Opening(interface=name))
 
     # -- what was chosen ----------------------------------------------------------------------------------
+
+    def action_move(self, how: str) -> None:
+        """Moves the cursor of the list."""
+        getattr(self._list, f"action_cursor_{how}")()
+
+    def action_complete(self) -> None:
+        """Writes the chosen file or folder into the path."""
+        chosen = self._chosen
+        text = chosen if isinstance(chosen, str) else "".join(chosen.captures[:1]) if chosen is not None else ""
+        if text:
+            self._path.value = text
+            self._path.cursor_position = len(text)
 
     @on(Input.Submitted)
     def _typed(self, event: Input.Submitted) -> None:
         event.stop()
         path = os.path.expanduser(event.value.strip())
-        if os.path.exists(path):
+        if os.path.exists(path) and path:
             self.dismiss(Opening([path]))
-        elif path:
-            self._say(f"{escape(path)}: there is no such file")
-
-    @on(OptionList.OptionSelected, "#open-recent")
-    def _recent_chosen(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(Opening([self._recent[event.option_index]]))
-
-    @on(OptionList.OptionSelected, "#open-interfaces")
-    def _interface_chosen(self, event: OptionList.OptionSelected) -> None:
-        name = self._interfaces[event.option_index]
-        if self._has_no_right:  # the shown capture is not closed for an interface that cannot be opened
-            self._say(f"{escape(name)}: {why_no_rates(os.geteuid())}")
         else:
-            self.dismiss(Opening(interface=name))
+            self._take(path)
 
-    @on(DirectoryTree.FileSelected)
-    def _file_chosen(self, event: DirectoryTree.FileSelected) -> None:
-        self.dismiss(Opening([str(event.path)]))
+    @on(OptionList.OptionSelected)
+    def _clicked(self) -> None:
+        self._take("")
 
-    def _say(self, text: str) -> None:
+    def _take(self, path: str) -> None:
+        """Opens the chosen line. ``path``: what was typed."""
+        chosen = self._chosen
+        if isinstance(chosen, str):
+            self.action_complete()
+        elif chosen is None:
+            self._say(f"{escape(path)}: there is no such file" if path else "there is nothing to open here; type a path")
+        elif chosen.interface and self._has_no_right:  # the shown capture is not closed for an interface that cannot be opened
+            self._say(f"{escape(chosen.interface)}: {why_no_rates(os.geteuid())}")
+        else:
+            self.dismiss(chosen)
+
+    def _say(self, text: str, *, is_error: bool = True) -> None:
         self._word.update(Text(text))
-        self._word.add_class("error")
+        self._word.set_class(is_error, "error")
 
     # -- interfaces ---------------------------------------------------------------------------------------
 
@@ -223,19 +226,12 @@ class OpenScreen(ModalScreen[Opening | None]):
     def _show(self, addresses: dict[str, str], counted: dict[str, int] | None) -> None:
         """Shows the interfaces. ``counted``: packets by interface; empty: the user may not capture; None: not counted yet."""
         counts = counted or {}
-        self._permission.display = counted == {}
         self._has_no_right = counted == {} and os.geteuid() != 0
-        self._permission.update(Text(why_no_rates(os.geteuid())))
-        lines = []
-        for name, where in addresses.items():
-            said = f"{counts[name] / LOOK_S:,.0f} packets/s of the ports" if name in counts else where
-            lines.append(Text(f" {escape(name):<12} {said}", no_wrap=True))
-        if self._interfaces != list(addresses):
-            self._interfaces = list(addresses)
-            self._interface_list.clear_options().add_options(lines)
-            self._interface_list.highlighted = 0 if lines else None
-        for place, line in enumerate(lines):
-            self._interface_list.replace_option_prompt_at_index(place, line)
+        self._note = why_no_rates(os.geteuid()) if counted == {} else ""
+        self._interfaces = {
+            name: f"{counts[name] / LOOK_S:,.0f} packets/s of the ports" if name in counts else where for name, where in addresses.items()
+        }
+        self._offer()
 
 
 def why_no_rates(user: int) -> str:
@@ -246,11 +242,25 @@ def why_no_rates(user: int) -> str:
     return "rates are not known after a live capture began; Enter opens one" if user == 0 else "no right to capture; start again with sudo"
 
 
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
+def _files(typed: str, width: int) -> Iterator[Offer]:
+    """Yields the folders and captures whose paths begin with what was typed."""
+    folder, name = os.path.split(typed)
+    with suppress(OSError):
+        own = sorted(path for path in Path(folder or ".").iterdir() if path.name.startswith(name) and _is_shown(path))
+        if own:
+            yield Offer(Text("Files", "bold"))
+        for path in own[:MOST]:
+            is_folder = path.is_dir()
+            where = os.path.join(folder, path.name)
+            line = Text(f" {escape(path.name)}/", no_wrap=True) if is_folder else _described(where, width)
+            yield Offer(line, None if is_folder else Opening([where]), f"{where}/" if is_folder else "")
+
+
+def _is_shown(path: Path) -> bool:
+    """Whether it is a folder or a capture; hidden ones, and pipes, sockets and devices, which might be waited for, are not shown."""
+    with suppress(OSError):
+        return not path.name.startswith(".") and (path.is_dir() or (path.is_file() and is_capture(str(path))))
+    return False
 
 
 def _described(path: str, width: int) -> Text:

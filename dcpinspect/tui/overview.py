@@ -10,7 +10,7 @@ from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from dcpinspect.escape import escape, one_line
@@ -21,22 +21,21 @@ from dcpinspect.tui.beside import difference
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.rate import Rate
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.small_map import SmallMap
+from dcpinspect.tui.strips import LineView
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.vbucket_cells import edges
-from dcpinspect.tui.view import Host, View
+from dcpinspect.tui.vbucket_map import VbucketMap
+from dcpinspect.tui.view import Host, Spot, View
 
-WIDE, TALL = 100, 28
-"""Columns and lines of the screen from which there is room for more."""
-LEAST_FOUND = 3
-"""Least number of lines for findings; on a low screen other parts become shorter for them."""
-MOST_TALKS = 8
-"""Number of connections that are shown without scrolling on a high screen."""
-
-Part = FindingList | SmallMap | Rate | ConnectionList
+WIDE = 100
+"""Columns of the screen from which the map stands beside the chart and the connections."""
+CHART = 5
+"""Height of the chart, in lines."""
+MOST_TALKS = 6
+"""Number of connections that are shown without scrolling."""
+_BESIDE = 42
+"""Width of what stands beside a map of many vbuckets, in columns."""
 
 
 class OverviewView(View):
@@ -47,13 +46,13 @@ class OverviewView(View):
         self.host = host
         self._glyphs = glyphs
         self._said, self._legend = Static(id="overview-verdict"), Static(id="overview-legend")
-        self.findings = FindingList(glyphs, is_brief=True, id="overview-findings")
-        self.map = SmallMap(glyphs, id="overview-map")
-        self._middle, self._map_side = Horizontal(id="overview-middle"), Vertical(id="overview-map-side")
+        self.findings = FindingList(glyphs, is_alone=True, id="overview-findings")
+        self.map = VbucketMap(glyphs, id="overview-map")
+        self._below, self._map_side, self._beside = Container(id="overview-below"), Vertical(id="overview-map-side"), Vertical()
         self.rate = Rate(glyphs, id="overview-rate")
         self.connections = ConnectionList(glyphs, id="overview-connections")
-        self._parts: Sequence[Part] = (self.findings, self.map, self.rate, self.connections)
-        self._here: Part = self.findings
+        self._parts: Sequence[LineView] = (self.findings, self.map, self.rate, self.connections)
+        self._here: LineView = self.findings
         self._verdict_text = Text()
         self._shown, self._shown_beside = Results(), Results()
         self._talks: Sequence[Talk] = ()
@@ -61,22 +60,24 @@ class OverviewView(View):
     def compose(self) -> ComposeResult:
         """Yields the parts."""
         yield self._said
-        with self._middle:
-            yield self.findings
+        yield self.findings
+        with self._below:
             with self._map_side:
                 yield self.map
                 yield self._legend
-        yield self.rate
-        yield self.connections
+            with self._beside:
+                yield self.rate
+                yield self.connections
 
     @property
-    def keyboard(self) -> Part:
+    def keyboard(self) -> LineView:
         """The part that had the focus last."""
         return self._here
 
     def on_descendant_focus(self) -> None:
         """Remembers which part has the focus now."""
         self._here = next((part for part in self._parts if part.has_focus), self._here)
+        self._name_parts()
 
     def take_up(self, results: Results) -> None:
         """Shows new results if the view is shown."""
@@ -88,23 +89,30 @@ class OverviewView(View):
         """Shows the latest results."""
         results, inspection = self.host.inspection.results, self.host.inspection
         beside = self._shown_beside if self.host.beside is None else self.host.beside.results
-        if self._shown is results and self._shown_beside is beside:
+        if not self.is_mounted or (self._shown is results and self._shown_beside is beside):
             return
         self._shown, self._shown_beside = results, beside
         self._talks = talks(inspection.everything)
-        causes, _ = with_their_effects(results.findings)
         self._verdict_text = self._verdict(results)
         self._said.update(self._verdict_text)
         self.findings.show(results.findings, {}, is_final=inspection.state != "reading")
-        self.findings.border_title = counted(len(causes), "finding") + " by cause" if causes else "findings"
-        self.map.show(results.records.get("vbuckets"))
-        measure = self.map.cells.telling()
-        self.map.measure_by(measure, edges(self.map.cells.values(measure), measure), int(self.map.cells.values("items").max()))
-        self.rate.show(results, inspection.reading.first_time_ns or 0)
+        self.map.show(results)
+        self.rate.show(results, *inspection.ends)
         self.connections.show(self._talks, inspection.connection, has_all=inspection.connection is not None)
-        alone = "" if inspection.connection is None else f"; connection {inspection.connection} is shown alone, Esc shows all"
-        self.connections.border_title = f"{counted(len(self._talks), 'connection')}: who talks to whom{alone}"
         self._fit()
+        self._name_parts()
+
+    @on(LineView.Moved)
+    def _name_parts(self) -> None:
+        """Writes the titles of the parts."""
+        causes, inspection = self.findings.count, self.host.inspection
+        self.findings.border_title = counted(causes, "finding") + ", the worst first" if causes else "findings"
+        number = self.map.vbucket
+        state = self.map.cells.state(number).replace("-", " ") or "not requested"
+        self._map_side.border_title = "vbuckets" + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")
+        self.rate.border_title = self.rate.words
+        alone = "" if inspection.connection is None else f"; connection {inspection.connection} is shown alone, Esc shows all"
+        self.connections.border_title = f"{counted(len(self._talks), 'connection')}{alone}"
 
     def _verdict(self, results: Results) -> Text:
         """Returns the verdict in plain words: what is wrong, or that nothing is. Below it stands how much was checked."""
@@ -124,46 +132,38 @@ class OverviewView(View):
 
     def on_resize(self) -> None:
         """Fits the parts to the new size."""
-        self._fit()
+        self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
-        """Makes each part as high as it needs to be, if there is room."""
-        is_tall, is_wide = self.size.height >= TALL, self.size.width >= WIDE
-        is_alone = self.host.inspection.connection is not None
-        talking = 2 + min(max(1, len(self._talks) + is_alone), MOST_TALKS if is_tall else 3)
-        columns = max(10, self.size.width - 2)
-        said = len(self._verdict_text.wrap(self.app.console, columns))
-        below = 0 if is_wide or self.screen.has_class("-tiny") else self.map.fitting(self.size.width, 4) + 2
-        self.findings.styles.min_height = 1 + min(LEAST_FOUND, self.findings.lines)
-        needed = 1 + min(LEAST_FOUND, self.findings.lines) + below + (9 if is_tall else 5)
-        if needed > self.size.height - talking - said:  # leaves out how much was checked, and shows fewer connections
-            said = len(self._verdict_text.split("\n")[0].wrap(self.app.console, columns))
-            talking = max(3, min(talking, self.size.height - said - needed))
+        """Gives each part the room that it needs: first the findings, then the map, the chart and the connections."""
+        width, height = self.size
+        is_wide = width >= WIDE
+        self.set_class(is_wide, "-beside")
+        said = len(self._verdict_text.wrap(self.app.console, max(10, width - 2)))
+        if height < 12:
+            said = len(self._verdict_text.split("\n")[0].wrap(self.app.console, max(10, width - 2)))
         self._said.styles.max_height = said
-        self.connections.styles.height = talking
-        room, width = self.size.height - talking - said, self.size.width // 2 - 1 if is_wide else self.size.width
-        least = 9 if is_tall else 5
-        legend = self.map.legend(is_long=is_wide)
-        self._legend.update(legend)
-        words = len(legend.wrap(self.app.console, max(10, width - 2))) if is_wide else 1
-        self._legend.styles.height = words
-        cells = self.map.fitting(width, max(2, room - least - words - 1) if is_wide else 4)
-        self.map.styles.height = cells
-        self._map_side.styles.height = "1fr" if is_wide else cells + 2
+        talking = 2 + min(max(1, self.connections.count), MOST_TALKS)
+        found = 1 + min(self.findings.lines, max(4, height // 3 if is_wide else 7))
+        columns = width if not is_wide else width // 2 if self.map.cells.has_few or width < 2 * WIDE // 3 + _BESIDE else width - _BESIDE
+        legend = self.map.legend(columns - 2)
+        words = len(legend.split("\n"))
+        left = height - said - found
+        lines = self.map.needed(columns, max(1, (left if is_wide else min(left - CHART, max(3, height // 5))) - 1 - words))
+        mapped = 1 + lines + words
         if is_wide:
-            middle = max(2 + self.findings.lines, 2 + cells + words)
-            self.rate.styles.height = max(least, min(room - middle, 2 * room // 3))
+            below = min(max(left, 3), max(mapped, CHART + talking))
+            beside = below
         else:
-            self.rate.styles.height = least
-
-    @on(SmallMap.Moved)
-    def _name_map(self) -> None:
-        here = f": vb {self.map.vbucket} {self.map.cells.verdict(self.map.vbucket).replace('-', ' ') or 'not requested'}"
-        self._map_side.border_title = f"vbuckets{here if self.map.has_focus else ''}"
-
-    @on(Rate.Moved)
-    def _name_rate(self) -> None:
-        self.rate.border_title = self.rate.words
+            beside = min(max(0, left - mapped), CHART + talking)
+            beside = beside if beside >= CHART + 3 else CHART if beside >= CHART else 0
+            below = mapped + beside
+        self._legend.update(legend)
+        self._below.styles.height = below
+        self._map_side.styles.width, self._map_side.styles.height = (columns, below) if is_wide else ("1fr", mapped)
+        self._beside.display = self.rate.display = beside >= CHART
+        self.connections.display = beside >= CHART + 3
+        self._beside.styles.height = beside
 
     # -- from part to part, and in ------------------------------------------------------------------------
 
@@ -179,21 +179,16 @@ class OverviewView(View):
         if action is not None:
             action(*arguments)
 
-    @on(FindingList.Opened)
-    def _finding_opened(self, event: FindingList.Opened) -> None:
-        self.host.to_finding(event.finding)
-
-    @on(SmallMap.Opened)
-    def _vbucket_opened(self, event: SmallMap.Opened) -> None:
-        self.host.to_map(event.vbucket)
-
-    @on(Rate.Opened)
-    def _time_opened(self, event: Rate.Opened) -> None:
-        self.host.to_time(event.time_ns)
-
-    @on(ConnectionList.Opened)
-    def _connection_opened(self, event: ConnectionList.Opened) -> None:
-        self.host.choose(event.connection or None)
+    @on(LineView.Opened)
+    def _opened(self, event: LineView.Opened) -> None:
+        if event.view is self.map:
+            self.host.to_map(self.map.vbucket)
+        elif event.view is self.rate:
+            self.host.to_time(self.rate.time_ns)
+        elif event.view is self.connections:
+            self.host.choose(self.connections.connection or None)
+        elif self.findings.finding is not None:
+            self.host.to_finding(self.findings.finding)
 
     @property
     def vbucket_here(self) -> int | None:
@@ -209,7 +204,7 @@ class OverviewView(View):
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next error or warning, or to the one before."""
-        part = self.map if self._here is self.map else self.findings
+        part = self._here if self._here is self.map else self.findings
         if not part.bad(back=back):
             self.host.say("no other error or warning here")
 
@@ -227,7 +222,7 @@ class OverviewView(View):
 
     def legend(self) -> Sequence[str]:
         """Returns the legend of the map."""
-        return (self.map.legend().plain,)
+        return (self.map.legend(70).plain,)
 
 
 def _when(results: Results) -> str:

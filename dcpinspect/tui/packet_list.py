@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import OrderedDict
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.style import Style
@@ -79,38 +79,14 @@ class Line(NamedTuple):
 class PacketList(LineView, can_focus=True, inherit_bindings=False):
     """Messages, one per line. The cursor is bound to a row, not to a line."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "packets--cursor",
-        "packets--error",
-        "packets--warning",
-        "packets--note",
-        "packets--mark",
-        "packets--outside",
-    }
-
     follow: reactive[bool] = reactive(False)
-
-    class Moved(Message):
-        """Sent when the cursor moves to another row."""
-
-        def __init__(self, row: int) -> None:
-            super().__init__()
-            self.row = row
-
-    class Opened(Message):
-        """Sent at Enter, and at a click on the row of the cursor."""
-
-        def __init__(self, row: int) -> None:
-            super().__init__()
-            self.row = row
 
     class Changed(Message):
         """Sent when there are more rows, or other rows."""
 
     def __init__(self, inspection: Inspection, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
+        super().__init__(glyphs, id=id)
         self._inspection = inspection
-        self._glyphs = glyphs
         self.index = RowIndex()
         self._first = 1
         self.row = 0
@@ -250,7 +226,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             if self.guest and row != self.guest:
                 self.guest = 0
                 self.refill()
-            self.post_message(self.Moved(row))
+            self.post_message(self.Moved(self))
         self._bring(self.place_of(row), is_centred=is_centred)
         if before and int(self.scroll_offset.y) == top:
             for one in (before, row):  # all other lines stay as they are
@@ -292,21 +268,20 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.move_to(len(self) - 1)
         self.follow = self._inspection.state == "reading"
 
-    def action_open(self) -> None:
-        """Opens the row under the cursor."""
-        if self.row:
-            self.post_message(self.Opened(self.row))
+    @property
+    def count(self) -> int:
+        """Number of lines."""
+        return len(self)
+
+    def go(self, place: int) -> None:
+        """Moves the cursor to a line, and follows no longer."""
+        self.follow = False
+        self.move_to(place)
 
     def on_click(self, event: events.Click) -> None:
         """Selects the clicked row; a second click opens it."""
-        place = int(self.scroll_offset.y) + event.y
-        if place < len(self):
-            row = self.row_at(place)
-            if row == self.row:
-                self.action_open()
-            else:
-                self.follow = False
-                self.move_to(place)
+        self.at = self.place_of(self.row) if self.row else -1
+        super().on_click(event)
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -315,11 +290,6 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.remake()
         if self.row:
             self._bring(self.place_of(self.row), is_centred=False)
-
-    def notify_style_update(self) -> None:
-        """Redraws in the colours of another theme."""
-        super().notify_style_update()
-        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line."""
@@ -334,18 +304,18 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         severity = None if finding is None else finding.severity
         style = base + (Style(color=color) if color else theme.style_of(self.app, f"kind-{kind}"))
         if row == self.guest:
-            style += self.get_component_rich_style("packets--outside", partial=True)
+            style += Style(dim=True)
         is_cursor = row == self.row
         if is_cursor:
-            style += self.get_component_rich_style("packets--cursor", partial=True)
+            style += self.cursor_style()
         glyph_style = style
         if severity is not None:
-            sign = self.get_component_rich_style(f"packets--{severity}", partial=True)
+            sign = theme.style_of(self.app, f"severity-{severity}")
             glyph_style = theme.sign_on_cursor(sign, base) if is_cursor else style + sign + Style(bold=True)
         notes = self._inspection.notes
         note = notes.text(row)
         mark = self._glyphs.remark if note else self._glyphs.mark if row in notes.of else " "
-        mark_style = style if is_cursor else style + self.get_component_rich_style("packets--mark", partial=True)
+        mark_style = style if is_cursor else style + theme.style_of(self.app, "chart-bar")
         pieces: list[Piece] = [
             (self._glyphs.cursor if is_cursor else " ", style),
             (self._glyphs.of(severity), glyph_style),

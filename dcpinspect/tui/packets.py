@@ -25,7 +25,6 @@ from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.filter_bar import FilterBar, by_field
 from dcpinspect.tui.filtering import Filtering
 from dcpinspect.tui.frame import Line
-from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.links import WORDS, Link, links_of, target
 from dcpinspect.tui.message_panes import MessagePanes
 from dcpinspect.tui.packet_list import PacketList
@@ -33,7 +32,7 @@ from dcpinspect.tui.results import Results
 from dcpinspect.tui.search import Search
 from dcpinspect.tui.strips import room
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.view import Host, View
+from dcpinspect.tui.view import Host, Spot, View
 
 REST = 0.04
 """Seconds that the cursor rests on a row before its fields are shown."""

@@ -48,6 +48,6 @@ async def screenshots(app: InspectApp, scenes: Sequence[tuple[str, Sequence[str]
 async def settled(app: InspectApp, pilot: Pilot[Opening | None]) -> None:
     """Waits until the capture is read and the screen shows all results."""
     await pilot.pause()
-    while app.inspection.state == "reading" or not app.is_at_rest:
+    while app.crash is None and (app.inspection.state == "reading" or not app.is_at_rest):
         await pilot.pause(0.01)
     await pilot.pause()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
@@ -24,8 +22,6 @@ _DRAWN = f"[{BLOCKS}─]+"
 
 class StatsView(VerticalScroll, View, inherit_bindings=False):
     """Charts, then the tables of ``dcpinspect stats`` and of ``--stats``."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"stats--chart"}
 
     def __init__(self, host: Host, glyphs: Glyphs) -> None:
         super().__init__(id="stats")
@@ -61,19 +57,19 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         """Draws only while the view is shown, so that following a capture costs nothing here."""
         if not self.is_mounted or not self.display:
             return
-        first_ns = self.host.inspection.reading.first_time_ns or 0
-        colour = self.get_component_rich_style("stats--chart", partial=True)
+        ends = self.host.inspection.ends
+        colour = theme.style_of(self.app, "chart-bar")
         text = Text(no_wrap=True)
         width = max(20, self.size.width - 3)
         if self._results.connection is not None and not self._results.charts.commands:
             text.append(f"counting the messages of connection {self._results.connection}\n\n")
         results = self._results
-        for line, style in page(results.charts, results.statistics, first_ns, width=width, measure=self.measure, found=self._found()):
+        for line, style in page(results.charts, results.statistics, ends, width=width, measure=self.measure, found=self._found()):
             drawn = Text(f"{line}\n", Style(bold=style == "heading"))
             if style == "chart":
                 drawn.highlight_regex(_DRAWN, colour)
-            elif style == "finding":
-                drawn.stylize(theme.style_of(self.app, "kind-end"))
+            elif style in ("error", "warning"):
+                drawn.stylize(theme.style_of(self.app, f"severity-{style}"))
             text.append_text(drawn)
         if self._results.coverage is not None:
             text.append("\n")
@@ -88,7 +84,7 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
             for case in one.each if one.severity != "note" else ():
                 for place in case.places:
                     text = f"{case.rule}: {one_line(case.message)}"
-                    own = Happened(place.connection, place.time_ns, self._glyphs.of(one.severity), text)
+                    own = Happened(place.connection, place.time_ns, self._glyphs.of(one.severity), one.severity, text)
                     found.setdefault((place.connection, case.rule), own)
         return sorted(found.values(), key=lambda own: own.time_ns)
 

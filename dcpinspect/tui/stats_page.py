@@ -9,19 +9,20 @@ import numpy as np
 
 from dcpinspect.escape import clip, escape
 from dcpinspect.render.stats import stats_text
+from dcpinspect.render.timeline import lasting
 from dcpinspect.statistics import Charts
 from dcpinspect.tables.statistics import Row
 from dcpinspect.tui.charts import BLOCKS, LABEL, Whole, bar, beside, chart, duration, fitted, short, spark
 
 Measure = Literal["messages", "bytes"]
 Line = tuple[str, str]
-"""A text and its style: heading, chart, finding or empty."""
+"""A text and its style: heading, chart, a severity or empty."""
 
 WIDE = 100
 """Width in columns from which two charts stand side by side."""
 SHORTEST = 4
 """Least length of a bar that is drawn, in cells."""
-HEIGHT = 6
+HEIGHT = 4
 COMMANDS = 12
 """Number of commands that are drawn, the most frequent ones."""
 MARKED = 3
@@ -37,23 +38,24 @@ class Happened(NamedTuple):
     time_ns: int
     """Nanoseconds since 1970."""
     sign: str
+    severity: str
     text: str
 
 
 def page(
-    charts: Charts, rows: Sequence[Row], first_ns: int, *, width: int, measure: Measure, found: Sequence[Happened] = ()
+    charts: Charts, rows: Sequence[Row], ends: tuple[int, int], *, width: int, measure: Measure, found: Sequence[Happened] = ()
 ) -> Iterator[Line]:
     """Yields all lines.
 
-    ``first_ns``: when the capture began, in nanoseconds since 1970. ``found``: findings to mark in charts of connections.
+    ``ends``: when the capture began and ended, in nanoseconds since 1970. ``found``: findings to mark in charts of connections.
     """
     if charts.used:
         for section in (
-            _throughput(charts, first_ns, width),
+            _throughput(charts, ends, width),
             _commands(charts, width, measure),
-            _windows(charts, first_ns, width, found),
-            _round_trips(charts.round_trips, "slowest answer to a request", first_ns, width, found),
-            _round_trips(charts.noops, "slowest answer to a noop", first_ns, width, found),
+            _windows(charts, ends, width, found),
+            _round_trips(charts.round_trips, "slowest answer to a request", ends, width, found),
+            _round_trips(charts.noops, "slowest answer to a noop", ends, width, found),
             _answers(charts),
             _sizes(charts),
         ):
@@ -64,15 +66,13 @@ def page(
     yield from ((text, "heading" if style else "") for text, style in stats_text(rows, width=width))
 
 
-def _throughput(charts: Charts, first_ns: int, width: int) -> Iterator[Line]:
-    span = _seconds(charts.start_ns, charts.span_ns, charts.used, first_ns)
+def _throughput(charts: Charts, ends: tuple[int, int], width: int) -> Iterator[Line]:
     size = width // 2 - 1 if width >= WIDE else width
-    each = charts.span_ns / 1e9
     drawn = []
     for name in ("messages", "bytes"):
         values = _sum([getattr(command, name) for command in charts.commands])[: charts.used]
-        most = short(int(values.max(initial=0)) / each)
-        drawn.append(chart(f"{name} a second, at most {most}", values, span, width=size, height=HEIGHT, each=each))
+        title = f"{name} over time, at most {int(values.max(initial=0)):,} in {lasting(charts.span_ns)}"
+        drawn.append(chart(title, values, _span(charts.start_ns, charts.span_ns, charts.used, ends), width=size, height=HEIGHT))
     if width >= WIDE:
         drawn = [beside(drawn[0], drawn[1], size + 2)]
     for lines in drawn:
@@ -97,7 +97,7 @@ def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
         yield f"and {len(counted) - COMMANDS} more, see below", ""
 
 
-def _windows(charts: Charts, first_ns: int, width: int, found: Sequence[Happened]) -> Iterator[Line]:
+def _windows(charts: Charts, ends: tuple[int, int], width: int, found: Sequence[Happened]) -> Iterator[Line]:
     for connection, window, start_ns, span_ns, values in charts.windows[:WINDOWS]:
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 0
         if not used:
@@ -105,15 +105,15 @@ def _windows(charts: Charts, first_ns: int, width: int, found: Sequence[Happened
         most = int(values.max())
         share = f", {100 * most / window:.0f} % of its window of {window:,}" if window else ""
         title = f"connection {connection}: bytes not acknowledged, at most {most:,}{share}"
-        span = _seconds(start_ns, span_ns, used, first_ns)
-        lines = chart(title, values[:used], span, width=width, height=HEIGHT - 2, limit=window)
-        yield from _with_marks(lines, connection, span, values[:used], first_ns, width, found)
+        span = _span(start_ns, span_ns, used, ends)
+        lines = chart(title, values[:used], span, width=width, height=HEIGHT, limit=window)
+        yield from _with_marks(lines, connection, span, values[:used], ends, width, found)
     if len(charts.windows) > WINDOWS:
         yield f"and {len(charts.windows) - WINDOWS} more connections with windows, see below", ""
 
 
 def _round_trips(
-    series: Sequence[tuple[int, int, int, Whole]], what: str, first_ns: int, width: int, found: Sequence[Happened]
+    series: Sequence[tuple[int, int, int, Whole]], what: str, ends: tuple[int, int], width: int, found: Sequence[Happened]
 ) -> Iterator[Line]:
     """Yields charts of how long connections took to answer, the slowest first."""
     slowest = sorted(series, key=lambda one: -int(one[3].max(initial=0)))
@@ -121,31 +121,37 @@ def _round_trips(
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 0
         if not used:
             continue
-        span = _seconds(start_ns, span_ns, used, first_ns)
+        span = _span(start_ns, span_ns, used, ends)
         title = f"connection {connection}: {what}, in microseconds; at most {duration(int(values.max()))}"
-        lines = chart(title, values[:used], span, width=width, height=HEIGHT - 3, each=1000)
-        yield from _with_marks(lines, connection, span, values[:used], first_ns, width, found)
+        lines = chart(title, values[:used], span, width=width, height=HEIGHT, each=1000)
+        yield from _with_marks(lines, connection, span, values[:used], ends, width, found)
     if len(slowest) > WINDOWS:
         yield f"and {len(slowest) - WINDOWS} more, which took less", ""
 
 
 def _with_marks(
-    lines: Sequence[str], connection: int, span: tuple[float, float], values: Whole, first_ns: int, width: int, found: Sequence[Happened]
+    lines: Sequence[str],
+    connection: int,
+    span: tuple[int, int],
+    values: Whole,
+    ends: tuple[int, int],
+    width: int,
+    found: Sequence[Happened],
 ) -> Iterator[Line]:
-    """Yields a chart, a line with a sign below each column that has findings, and the findings in words."""
+    """Yields a chart, a line with a sign below each column that has findings, and the findings in words, each in its colour."""
     yield lines[0], "heading"
     yield from ((line, "chart") for line in lines[1:-1])
     begin, end = span
-    own = [one for one in found if one.connection == connection and begin <= (one.time_ns - first_ns) / 1e9 <= end]
+    own = [one for one in found if one.connection == connection and begin <= one.time_ns - ends[0] <= end]
     columns = len(fitted(values, max(1, width - LABEL)))
     marks = [" "] * columns
     for one in own:
-        marks[min(columns - 1, int(((one.time_ns - first_ns) / 1e9 - begin) / max(end - begin, 1e-9) * columns))] = one.sign
+        marks[min(columns - 1, int((one.time_ns - ends[0] - begin) / max(end - begin, 1) * columns))] = one.sign
     if own:
-        yield f"{'':>{LABEL}}{''.join(marks)}", "finding"
+        yield f"{'':>{LABEL}}{''.join(marks)}", min(one.severity for one in own)
     yield lines[-1], ""
     for one in own[:MARKED]:
-        yield f"{'':>{LABEL}}{one.sign} {(one.time_ns - first_ns) / 1e9:.3f} s  {one.text}", "finding"
+        yield f"{'':>{LABEL}}{one.sign} {(one.time_ns - ends[0]) / 1e9:.3f} s  {one.text}", one.severity
     if len(own) > MARKED:
         yield f"{'':>{LABEL}}and {len(own) - MARKED} more", ""
 
@@ -187,5 +193,6 @@ def _sum(rows: Sequence[Whole]) -> Whole:
     return found
 
 
-def _seconds(start_ns: int, span_ns: int, used: int, first_ns: int) -> tuple[float, float]:
-    return (start_ns - first_ns) / 1e9, (start_ns - first_ns + used * span_ns) / 1e9
+def _span(start_ns: int, span_ns: int, used: int, ends: tuple[int, int]) -> tuple[int, int]:
+    """Returns begin and end of spans, in nanoseconds since the capture began; nothing is after the end of the capture."""
+    return start_ns - ends[0], max(start_ns, min(start_ns + used * span_ns, ends[1])) - ends[0]

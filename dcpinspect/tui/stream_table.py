@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from rich.style import Style
 from textual import events
 from textual.geometry import Size
-from textual.message import Message
 from textual.strip import Strip
 
 from dcpinspect.escape import cells, clip, escape
@@ -22,6 +21,7 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.records import dataclass
 from dcpinspect.render.shape import unread
 from dcpinspect.tables.records import Records, Worded
+from dcpinspect.tui import theme
 from dcpinspect.tui.strips import LineView, Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 
@@ -70,25 +70,15 @@ COLUMNS = (
 class StreamTable(LineView, can_focus=True, inherit_bindings=False):
     """One line per stream, with a cursor on a cell."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("streams--cursor", "streams--cell", "streams--heading", "streams--error", "streams--warning"),
-    }
-
-    class Moved(Message):
-        """Sent when the cursor moves to another stream, or the streams change."""
-
-    class Opened(Message):
-        """Sent at Enter on a stream."""
+    HEAD = 1
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._glyphs = glyphs
+        super().__init__(glyphs, id=id)
         self.records: Records | None = None
         self.narrowed: list[tuple[Column, Any, bool]] = []
         """Conditions on the shown streams: a column, a value, and whether rows must have that value (True) or must not (False)."""
         self._bad: dict[tuple[int, int], set[Severity]] = {}
         self._order: Whole = np.zeros(0, np.int64)
-        self._at = 0
         self._column = 0
         self._sorted: Column | None = None
         self._is_down = False
@@ -121,7 +111,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         self._order = chosen
         place = None if here is None else self._place_of(here, chosen)
         self.virtual_size = Size(room(self), 1 + len(chosen))
-        self._move(min(self._at, max(0, len(chosen) - 1)) if place is None else place)
+        self.go(min(self.at, max(0, len(chosen) - 1)) if place is None else place)
 
     def _place_of(self, key: Key, chosen: Whole) -> int | None:
         assert self.records is not None, "there are rows"
@@ -166,7 +156,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
     @property
     def stream(self) -> Mapping[str, Any] | None:
         """Stream under the cursor, by column name."""
-        return self._stream(int(self._order[self._at])) if self._at < len(self._order) else None
+        return self._stream(int(self._order[self.at])) if self.at < len(self._order) else None
 
     def _stream(self, row: int) -> Mapping[str, Any]:
         assert self.records is not None, "there are rows"
@@ -176,7 +166,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
     @property
     def key(self) -> Key | None:
         """Key of the stream under the cursor."""
-        return self._key(int(self._order[self._at])) if self._at < len(self._order) else None
+        return self._key(int(self._order[self.at])) if self.at < len(self._order) else None
 
     def _key(self, row: int) -> Key:
         assert self.records is not None, "there are rows"
@@ -207,7 +197,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         """Shows only streams with the value under the cursor in its column, or only the others."""
         if not len(self):
             return
-        row = int(self._order[self._at])
+        row = int(self._order[self.at])
         assert self.records is not None, "there are rows"
         column, value = self.column, self.records.take(np.array([row])).values(self.column.name)[0]
         self.narrowed.append((column, value, is_wanted))
@@ -231,13 +221,10 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
 
     # -- the cursor ---------------------------------------------------------------------------------------
 
-    def _move(self, place: int) -> None:
-        self._at = place
-        top, height = int(self.scroll_offset.y), max(self.size.height - 1, 1)
-        if not top <= place < top + height:
-            self.scroll_to(y=place if place < top else place - height + 1, animate=False, immediate=True)
-        self.refresh()
-        self.post_message(self.Moved())
+    @property
+    def count(self) -> int:
+        """Number of shown streams."""
+        return len(self._order)
 
     def select(self, vbucket: int) -> None:
         """Moves the cursor to the first shown stream of a vbucket."""
@@ -245,7 +232,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
             own = set(_equal(self.records, "vbucket", vbucket).tolist())
             place = next((place for place, row in enumerate(self._order.tolist()) if row in own), None)
             if place is not None:
-                self._move(place)
+                self.go(place)
 
     def select_key(self, key: Key) -> None:
         """Moves the cursor to a stream, if it is shown."""
@@ -257,37 +244,12 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         assert self.records is not None, "there are rows"
         return self.records.take(self._order)
 
-    def bad(self, *, back: bool = False) -> bool:
-        """Moves the cursor to the next stream of a vbucket with an error or a warning, or to the one before.
-
-        Returns whether there is one.
-        """
-        if self.records is None or not self._bad:
+    def is_bad(self, place: int) -> bool:
+        """Whether there is an error or a warning about the vbucket of a stream."""
+        if not self._bad:
             return False
-        pairs = list(zip(*(self.records.take(self._order).values(name) for name in ("connection", "vbucket")), strict=True))
-        places = range(self._at - 1, -1, -1) if back else range(self._at + 1, len(pairs))
-        for place in places:
-            if self.severity(*pairs[place]) is not None:
-                self._move(place)
-                return True
-        return False
-
-    def action_step(self, lines: int) -> None:
-        """Moves the cursor down by so many lines, or up."""
-        if len(self):
-            self._move(min(max(self._at + lines, 0), len(self) - 1))
-
-    def action_page(self, pages: int) -> None:
-        """Moves the cursor down by so many screens, or up."""
-        self.action_step(pages * max(1, self.size.height - 2))
-
-    def action_first(self) -> None:
-        """Moves the cursor to the first stream."""
-        self.action_step(-len(self))
-
-    def action_last(self) -> None:
-        """Moves the cursor to the last stream."""
-        self.action_step(len(self))
+        connection, vbucket, _, _ = self._key(int(self._order[place]))
+        return self.severity(connection, vbucket) is not None
 
     def action_fold(self) -> None:
         """Moves the cursor one column to the left."""
@@ -299,30 +261,18 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         self._column = min(len(self.columns) - 1, self._column + 1)
         self.refresh()
 
-    def action_open(self) -> None:
-        """Opens the timeline of the stream."""
-        if len(self):
-            self.post_message(self.Opened())
-
     def on_click(self, event: events.Click) -> None:
         """Sorts by the clicked heading, or selects the clicked stream; a second click opens the stream."""
-        left, chosen = GUTTER, None
+        left, chosen = GUTTER, self._column
         for column in self._drawn:
             if left <= event.x < left + column.width:
                 chosen = self.columns.index(column)
             left += column.width + 1
+        self._column = chosen
         if event.y == 0:
-            if chosen is not None:
-                self._column = chosen
-                self.sort()
-            return
-        place = int(self.scroll_offset.y) + event.y - 1
-        if place < len(self):
-            if place == self._at:
-                self.action_open()
-            else:
-                self._column = self._column if chosen is None else chosen
-                self._move(place)
+            self.sort()
+        else:
+            super().on_click(event)
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -330,12 +280,12 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         """Shows as many columns as fit."""
         self.virtual_size = Size(room(self), 1 + len(self))
         if len(self):
-            self._move(self._at)
+            self.bring()
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line; the heading always stays at the top."""
         base = self.rich_style
-        heading = base + self.get_component_rich_style("streams--heading", partial=True)
+        heading = self.dim_style()
         if y == 0:
             pieces: list[Piece] = [(" " * GUTTER, heading)]
             for column in self._drawn:
@@ -353,27 +303,20 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
     def _line(self, place: int, base: Style) -> Strip:
         assert self.records is not None, "there are rows"
         stream = self._stream(int(self._order[place]))
-        is_here = place == self._at
-        style = base + self.get_component_rich_style("streams--cursor", partial=True) if is_here else base
+        is_here = place == self.at
+        style = base + self.cursor_style() if is_here else base
         severity = self.severity(stream["connection"], stream["vbucket"])
         sign = style
         if severity is not None:
-            sign = style + Style(color=self.get_component_rich_style(f"streams--{severity}", partial=True).color, bold=True)
+            sign = style + theme.style_of(self.app, f"severity-{severity}") + Style(bold=True)
         pieces: list[Piece] = [(self._glyphs.cursor if is_here else " ", style), (f"{self._glyphs.of(severity)} ", sign)]
         for column in self._drawn:
-            own = style
-            if is_here and column == self.column:
-                own = style + self.get_component_rich_style("streams--cell", partial=True)
+            own = style + Style(reverse=True) if is_here and column == self.column else style
             pieces += [(_padded(column, clip(_text(column, stream[column.name]), column.width)), own), (" ", style)]
         return strip(pieces, room(self), style)
 
-    def notify_style_update(self) -> None:
-        """Redraws in the colours of another theme."""
-        super().notify_style_update()
-        self.refresh()
 
-
-def about(stream: Mapping[str, Any] | None) -> str:
+def about_stream(stream: Mapping[str, Any] | None) -> str:
     """Describes a stream in words: the request, the answer, and what happened."""
     if stream is None:
         return ""

@@ -1,33 +1,172 @@
-"""Lines of text for Textual: exactly as wide as their widget, and without control characters that could steer the terminal."""
+"""Lines of text for Textual, and the base of all widgets that draw lines.
+
+Lines are exactly as wide as their widget, and have no control characters that could steer the terminal.
+"""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
+from typing import ClassVar
 
 from rich.cells import chop_cells
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
+from textual import events
 from textual.geometry import Region
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
 from dcpinspect.escape import cells, one_line
+from dcpinspect.tui.theme import Glyphs
 
 Piece = tuple[str, Style]
 
 
-class LineView(ScrollView, inherit_bindings=False):
-    """A widget that draws itself line by line.
+class CursorEvent(Message):
+    """Something that happened to the cursor of a ``LineView``; ``control`` is the widget."""
 
-    It works out style and region once per drawing: to work them out for each line would take longer than the line itself.
+    def __init__(self, view: LineView) -> None:
+        super().__init__()
+        self.view = view
+
+    @property
+    def control(self) -> LineView:
+        """The widget, by which handlers can choose."""
+        return self.view
+
+
+class LineView(ScrollView, can_focus=True, inherit_bindings=False):
+    """A widget that draws itself line by line, with a cursor on one of its places: the base of all lists, maps and charts.
+
+    A subclass says how many places there are (``count``) and how many share a line (``across``), and draws lines.
     """
 
-    _of_drawing: tuple[Style, Region] | None = None
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"line--cursor", "line--dim"}
+    HEAD: ClassVar[int] = 0
+    """Number of lines at the top that do not scroll."""
+
+    class Moved(CursorEvent):
+        """Sent when the cursor moves, or what is shown changes."""
+
+    class Opened(CursorEvent):
+        """Sent at Enter, and at a click on the place of the cursor."""
+
+    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._glyphs = glyphs
+        self._of_drawing: tuple[Style, Region] | None = None
+        self.at = 0
+        """Place of the cursor."""
+
+    @property
+    def count(self) -> int:
+        """Number of places."""
+        return 0
+
+    @property
+    def across(self) -> int:
+        """Number of places in a line."""
+        return 1
+
+    def lines_of(self, place: int) -> tuple[int, int]:
+        """Returns the first line of a place below the head, and the number of its lines."""
+        return place // self.across, 1
+
+    def place_at(self, x: int, y: int) -> int | None:
+        """Returns the place in a column and a line below the head; None if there is none."""
+        del x
+        return y if 0 <= y < self.count else None
+
+    def is_bad(self, place: int) -> bool:
+        """Whether there is an error or a warning at a place."""
+        del place
+        return False
+
+    # -- the cursor ---------------------------------------------------------------------------------------
+
+    def go(self, place: int) -> None:
+        """Moves the cursor to a place, or to the nearest one."""
+        self.at = max(0, min(place, self.count - 1))
+        self.bring()
+        self.post_message(self.Moved(self))
+
+    def bring(self) -> None:
+        """Scrolls the place of the cursor into view, and draws."""
+        first, high = self.lines_of(self.at)
+        top, room_ = int(self.scroll_offset.y), max(self.size.height - self.HEAD, 1)
+        if not top <= first <= first + high <= top + room_:
+            target = first if first < top or high > room_ else first + high - room_
+            self.scroll_to(y=target, animate=False, immediate=True, force=True)  # a list that has just grown has no scrollbar yet
+        self.refresh()
+
+    @property
+    def is_at_edge(self) -> tuple[bool, bool]:
+        """Whether the cursor is in the first line, and whether it is in the last."""
+        return self.at < self.across, self.at // self.across >= (self.count - 1) // self.across
+
+    def action_step(self, lines: int) -> None:
+        """Moves the cursor down by so many lines, or up."""
+        place = self.at + lines * self.across
+        if self.count and (self.across == 1 or 0 <= place < self.count):
+            self.go(place)
+
+    def action_fold(self) -> None:
+        """Moves the cursor one place to the left."""
+        if self.across > 1:
+            self.go(self.at - 1)
+
+    def action_unfold(self) -> None:
+        """Moves the cursor one place to the right."""
+        if self.across > 1:
+            self.go(self.at + 1)
+
+    def action_page(self, pages: int) -> None:
+        """Moves the cursor down by so many screens, or up."""
+        lines = max(1, (self.size.height - self.HEAD - 1) // self.lines_of(self.at)[1])
+        column = self.at % self.across
+        last = (self.count - 1 - column) // self.across * self.across + column
+        if self.count:
+            self.go(min(max(self.at + pages * lines * self.across, column), last))
+
+    def action_first(self) -> None:
+        """Moves the cursor to the first place."""
+        self.go(0)
+
+    def action_last(self) -> None:
+        """Moves the cursor to the last place."""
+        self.go(self.count - 1)
+
+    def action_open(self) -> None:
+        """Opens the place of the cursor."""
+        if self.count:
+            self.post_message(self.Opened(self))
+
+    def bad(self, *, back: bool = False) -> bool:
+        """Moves the cursor to the next place with an error or a warning, or to the one before. Returns whether there is one."""
+        places = range(self.at - 1, -1, -1) if back else range(self.at + 1, self.count)
+        place = next(filter(self.is_bad, places), None)
+        if place is not None:
+            self.go(place)
+        return place is not None
+
+    def on_click(self, event: events.Click) -> None:
+        """Selects the clicked place; a second click opens it."""
+        place = None if event.y < self.HEAD else self.place_at(event.x, int(self.scroll_offset.y) + event.y - self.HEAD)
+        if place is None:
+            return
+        if place == self.at:
+            self.action_open()
+        else:
+            self.go(place)
+
+    # -- drawing ------------------------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draws the lines as Textual does, with style and region worked out once."""
+        """Draws the lines as Textual does, with style and region worked out once: for each line this would take longer than the line."""
         self._of_drawing = super().rich_style, super().scrollable_content_region
         try:
             return super().render_lines(crop)
@@ -43,6 +182,19 @@ class LineView(ScrollView, inherit_bindings=False):
     def scrollable_content_region(self) -> Region:
         """The region that Textual gives, kept while lines are drawn."""
         return self._of_drawing[1] if self._of_drawing else super().scrollable_content_region
+
+    def cursor_style(self) -> Style:
+        """Returns what lies over the style of the place of the cursor."""
+        return self.get_component_rich_style("line--cursor", partial=True)
+
+    def dim_style(self) -> Style:
+        """Returns the style of what stands back."""
+        return self.rich_style + self.get_component_rich_style("line--dim", partial=True)
+
+    def notify_style_update(self) -> None:
+        """Redraws in the colours of another theme."""
+        super().notify_style_update()
+        self.refresh()
 
 
 def room(widget: Widget) -> int:
@@ -67,6 +219,19 @@ def one_line_keeping(text: str) -> str:
     before = len(text) - len(text.lstrip())
     after = len(text) - len(text.rstrip())
     return " " * before + one_line(inner) + " " * after
+
+
+def flowed(title: Text, entries: Iterable[Text], width: int) -> Text:
+    """Puts entries behind each other, and begins a line where the next one does not fit; none is broken."""
+    out, used = title, title.cell_len
+    for entry in entries:
+        if used and used + 3 + entry.cell_len > width:
+            out.append("\n")
+            used = 0
+        out.append("   " if used else "")
+        out.append_text(entry)
+        used += entry.cell_len + (3 if used else 0)
+    return out
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -102,7 +102,7 @@ def _style(paint: str, theme: str, no_color: bool) -> Style:
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs("E", "W", "n", ">", "*", "@", "+", "-", "->", "..", "12345678", ".", "#%=-x.")
+ASCII = Glyphs("X", "!", "n", ">", "*", "@", "+", "-", "->", "..", "12345678", ".", "#%=-x.")
 
 _DRAWN = str.maketrans(
     {

@@ -1,4 +1,4 @@
-"""The cursor of a timeline: its place, where keys move it, and a description of what is there."""
+"""The cursor of a timeline: its place, where keys and the mouse move it, and a description of what is there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from textual.message import Message
+from textual import events
 
 from dcpinspect.escape import escape
 from dcpinspect.protocol.flags import ENDLESS
@@ -17,7 +17,8 @@ from dcpinspect.render.shape import Shape
 from dcpinspect.render.timeline import LABEL, lasting, seconds
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Seqnos, StreamStory
-from dcpinspect.tui.strips import LineView
+from dcpinspect.tui import theme
+from dcpinspect.tui.strips import CursorEvent, LineView
 from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks
 
 HEAD = 2
@@ -26,6 +27,7 @@ _NEAREST = 5
 """Least number of seqnos or nanoseconds that are shown."""
 _BESIDE = 5
 """How much is shown on each side of a chosen span of time, as a multiple of its length."""
+Side = Literal["left", "right"]
 _WORST = [w.CAUSES.index(cause) for cause in LETTERS]
 
 
@@ -33,45 +35,34 @@ class Row(NamedTuple):
     """A line below the axis: a lane of a track, or the name of a connection."""
 
     track: int
-    """Place of the track; -1: none, or several tracks."""
+    """Place of the track."""
     lane: str
-    """Name of the lane. Empty: the name of a connection. ``title``: the stream in words. ``curve``: the curves of all streams.
-
-    ``branch``: a branch of the history; ``history``, below it: a stream that requested it.
-    """
+    """Name of the lane. Empty: the name of a connection. ``title``: the stream in words. ``vbucket``: one that is compared."""
     part: int = 0
     """Number of the line, in lanes that have several lines."""
 
 
-Form = Literal["lanes", "curve", "tree"]
-FORMS: Sequence[Form] = ("lanes", "curve", "tree")
-
-
 class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
-    """Which part of which streams is shown, along seqnos or time, and a cursor in it: it can be moved, and describes what is there."""
+    """Which part of which streams is shown, along seqnos or time, and a cursor in it: it can be moved, and describes what is there.
 
-    class Moved(Message):
-        """Sent when the cursor moves to another place."""
+    Clicks select, dragging chooses a range, and the wheel zooms.
+    """
 
-    class Opened(Message):
-        """Sent at Enter, to open the message at the cursor."""
+    HEAD = HEAD
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._glyphs = glyphs
+    class Chosen(CursorEvent):
+        """Sent when a range is chosen or given up."""
+
+    def __init__(self, lane_glyphs: Glyphs, glyphs: theme.Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(glyphs, id=id)
+        self._lane_glyphs = lane_glyphs
         self.told: Tracks | None = None
         self.waiting = ""
         """Why the vbucket is not drawn, in words: it is being read, or reading was stopped."""
         self.axis: Axis = "seqno"
-        self.form: Form = "lanes"
-        """How streams are drawn: as lanes, as curves of seqnos against time, or on the branches of the history."""
-        self.is_both = False
-        """Whether lanes are drawn below curves."""
         self.scale = Scale(0, 1, TICK)
         self.stream = 0
-        """Place of the stream that the cursor is in, in ``tracks``."""
-        self.at = 0
-        """Seqno of the cursor, or its time in nanoseconds since the capture began."""
+        """Place of the stream that the cursor is in, in ``tracks``; ``at`` is its seqno, or its time since the capture began."""
         self.range: tuple[int, int] | None = None
         """First and last place of the chosen range; the user chooses it by dragging or with shift."""
         self._part: tuple[int, int] | None = None  # part of the axis that fills the width; None: the whole axis
@@ -80,6 +71,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         self._rows: list[Row] = []
         self._drawn: dict[int, Lanes] = {}
         self._high = 1
+        self._held: int | None = None  # place where the mouse button went down
 
     # -- what is shown ------------------------------------------------------------------------------------
 
@@ -117,7 +109,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         """Shows that a vbucket is still to be drawn, and hides the one before at once."""
         self.told, self.waiting = Tracks(vbucket), why
         self._arrange()
-        self.post_message(self.Moved())
+        self.post_message(self.Moved(self))
 
     def show(self, told: Tracks, seqno: int | None = None, at: int | None = None) -> None:
         """Shows another vbucket, or more of the same, with the cursor at a seqno or at a place of the axis."""
@@ -140,13 +132,10 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         elif not is_same:
             self.go(self.scale.first)
         else:
-            self.post_message(self.Moved())
+            self.post_message(self.Moved(self))
 
     def show_axis(self, axis: Axis, at: int | None = None) -> None:
         """Shows the streams along seqnos or along time; the cursor stays at the same event."""
-        if self.form == ("tree" if axis == "time" else "curve"):
-            self.form = "lanes"  # lanes can be drawn along both axes
-            self._arrange()
         if axis != self.axis:
             seqno, self.range = self.seqno, None
             self.axis = axis
@@ -154,31 +143,10 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             at = self._on_axis(seqno) if at is None else at
         self.go(self.at if at is None else at)
 
-    def show_form(self, form: Form) -> None:
-        """Draws the streams in another form; the cursor stays at the same event."""
-        self.form = form
-        if form != "lanes":
-            self.show_axis("time" if form == "curve" else "seqno")
+    def restore(self, axis: Axis, stream: int) -> None:
+        """Restores axis and stream; the place of the cursor must be set afterwards."""
+        self.axis, self.stream = axis, stream
         self._arrange()
-        self.post_message(self.Moved())
-
-    def restore(self, form: Form, axis: Axis, stream: int) -> None:
-        """Restores form, axis and stream; the place of the cursor must be set afterwards."""
-        self.form, self.axis, self.stream = form, axis, stream
-        self._arrange()
-
-    def next_display(self) -> None:
-        """Shows lanes along the other axis; shows or hides the lanes below curves."""
-        if self.form == "curve":
-            self.is_both = not self.is_both
-            self._arrange()
-        elif self.form == "lanes":
-            self.show_axis("time" if self.axis == "seqno" else "seqno")
-
-    @property
-    def has_lanes(self) -> bool:
-        """Whether snapshots, items and gaps of streams are drawn."""
-        return self.form == "lanes" or (self.form == "curve" and self.is_both)
 
     @property
     def _columns(self) -> int:
@@ -295,7 +263,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             self._scale_to(Scale(first, self.scale.step, self.scale.cells))
             self._part = self.scale.first, self.scale.last
         self.refresh()
-        self.post_message(self.Moved())
+        self.post_message(self.Moved(self))
 
     def go_to_seqno(self, seqno: int) -> None:
         """Moves the cursor to a seqno of its stream, on either axis."""
@@ -307,7 +275,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         for place, track in enumerate(self.tracks):
             if track.key == (vbucket, connection, sid, number):
                 self.stream = place
-                self.action_step(0)
+                self.show_stream()
                 self.go(track.shapes[self.axis].begin or self.at)
 
     def go_to_row(self, row: int, connection: int, sid: int, since_ns: int) -> None:
@@ -319,7 +287,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         ]
         if own:
             self.stream = max(own)[2]
-            self.action_step(0)
+            self.show_stream()
             self.go(since_ns if self.axis == "time" else self.tracks[self.stream].seqnos_of([row])[0], row)
 
     def action_fold(self) -> None:
@@ -336,17 +304,20 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             self._folded ^= {self.track.key}
             self._arrange()
 
-    def action_step(self, lines: int) -> None:
-        """Moves the cursor to the next stream below, or above."""
+    @property
+    def chosen_row(self) -> int:
+        """Row of the event that the cursor has stepped to; 0: none."""
+        return self._chosen
+
+    def show_stream(self) -> None:
+        """Scrolls to the stream of the cursor."""
         if self.tracks:
-            self.stream = min(max(self.stream + lines, 0), len(self.tracks) - 1)
             own = [number for number, row in enumerate(self._rows) if row.track == self.stream]
             top, height = int(self.scroll_offset.y), max(self.size.height - HEAD, 1)
             if own and not top <= own[0] <= own[-1] < top + height:
                 # force: the timeline has no scrollbar yet for a vbucket that has just been read
                 self.scroll_to(y=own[0], animate=False, immediate=True, force=True)
             self.refresh()
-            self.post_message(self.Moved())
 
     def action_page(self, pages: int) -> None:
         """Moves the cursor by the width of the screen."""
@@ -362,7 +333,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
 
     def action_open(self) -> None:
         """Opens the message at the cursor."""
-        self.post_message(self.Opened())
+        self.post_message(self.Opened(self))
 
     def near(self, steps: int) -> bool:
         """Moves the cursor to the next request, snapshot border, gap, event or end, or to the one before. Returns whether there is one."""
@@ -391,7 +362,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         others = [one for one in own if (one < here if back else one > here)]
         if others:
             self.stream, at, row = others[-1] if back else others[0]
-            self.action_step(0)
+            self.show_stream()
             self.go(at, row)
         return bool(others)
 
@@ -401,6 +372,86 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             chosen = others[np.argmin(places[others]) if steps > 0 else np.argmax(places[others])]
             self.go(int(places[chosen]), int(rows[chosen]))
         return bool(len(others))
+
+    # -- the mouse, and ranges ---------------------------------------------------------------------------
+
+    def _place_at(self, x: int) -> int | None:
+        """Returns the place at a column of the widget; None outside the picture."""
+        if not self.tracks or not 0 <= x - LABEL < self._columns:
+            return None
+        return self.scale.first + int(self._stretched[x - LABEL]) * self.scale.step
+
+    def _column_of(self, at: int, side: Side) -> int:
+        """Returns the first column of a place, or the column after its last one. Places outside the picture count as the nearest inside."""
+        cell = (min(max(at, self.scale.first), self.scale.last) - self.scale.first) // self.scale.step
+        return int(np.searchsorted(self._stretched, cell, side))
+
+    def choose(self, first: int | None, last: int = 0) -> None:
+        """Chooses a range of places, in whole cells; None gives up the range."""
+        step, begin = self.scale.step, self.scale.first
+        if first is None:
+            self.range = None
+        else:
+            low, high = ((place - begin) // step * step + begin for place in sorted((first, last)))
+            self.range = max(low, 0), min(high + step - 1, ENDLESS)
+        self.refresh()
+        self.post_message(self.Chosen(self))
+
+    def action_extend(self, cells: int) -> None:
+        """Moves the cursor, and chooses what it passes."""
+        first = self.at
+        if self.range is not None and self.range[0] <= self.at <= self.range[1]:
+            first = self.range[0] if self.at - self.range[0] >= self.range[1] - self.at else self.range[1]
+        self.go(self.scale.first + (self.cell + cells) * self.scale.step)
+        self.choose(first, self.at)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Remembers where a range may begin."""
+        self._held = self._place_at(event.x)
+        if self._held is not None:
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Chooses what the mouse was dragged over."""
+        place = self._place_at(min(max(event.x, LABEL), LABEL + self._columns - 1)) if self._held is not None else None
+        if self._held is not None and place is not None and (place != self._held or self.range is not None):
+            self.choose(self._held, place)
+
+    def on_mouse_up(self) -> None:
+        """Ends the range."""
+        self.release_mouse()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Zooms in around the mouse; over the names of lanes, scrolls up."""
+        self._wheel(event, 1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Zooms out around the mouse; over the names of lanes, scrolls down."""
+        self._wheel(event, -1)
+
+    def _wheel(self, event: events.MouseEvent, steps: int) -> None:
+        place = self._place_at(event.x)
+        if place is not None:
+            event.stop()
+            event.prevent_default()
+            self.zoom(steps, place)
+
+    def on_click(self, event: events.Click) -> None:
+        """Selects the clicked stream and cell; a second click opens them. Does nothing after a range was dragged."""
+        place, held, self._held = self._place_at(event.x), self._held, None
+        if held is not None and self.range is not None and place != held:
+            return
+        is_chosen = self.range is not None
+        self.choose(None)
+        line = int(self.scroll_offset.y) + event.y - HEAD
+        if event.y >= HEAD and line < len(self._rows) and place is not None:
+            stream = self._rows[line].track
+            is_same = self.stream == stream and self.cell == int(self._stretched[event.x - LABEL]) and not is_chosen
+            self.stream = stream
+            if is_same:
+                self.action_open()
+            else:
+                self.go(place)
 
     # -- what is at the cursor ----------------------------------------------------------------------------
 
@@ -451,7 +502,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
         low, high = (np.uint64(place) for place in self.span)
         marks = sorted((mark for mark in shape.marks if low <= mark.at <= high), key=lambda mark: mark.row != self._chosen)
         parts += [f"row {mark.row}: {mark.text}" for mark in marks][:3]
-        signs = {"error": self._glyphs.error, "warning": self._glyphs.warning, "note": "note"}
+        signs = {"error": self._lane_glyphs.error, "warning": self._lane_glyphs.warning, "note": "note"}
         parts += list(dict.fromkeys(f"{signs[one.severity]} {one.text}" for one in self._found()))[:2]
         for bar in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[:1].tolist():
             kind = w.SNAPSHOT_TYPES[int(story.bars.type[bar])]

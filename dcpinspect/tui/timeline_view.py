@@ -1,4 +1,4 @@
-"""The third view: the streams of one vbucket along seqnos or time, with a description of what is under the cursor."""
+"""The third view: the streams of one vbucket along seqnos or time, and below them what happened in order."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from textual.worker import get_current_worker
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import escape
-from dcpinspect.render.lane_paint import Sign, legend, legend_lines
+from dcpinspect.render.lane_paint import legend, legend_lines
 from dcpinspect.render.lanes import LETTERS, Glyphs
 from dcpinspect.tui import theme
+from dcpinspect.tui.event_list import EventList
 from dcpinspect.tui.export import Choice, of_vbucket
-from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.progress import Progress
 from dcpinspect.tui.results import Results
+from dcpinspect.tui.strips import LineView
 from dcpinspect.tui.timeline import Timeline
-from dcpinspect.tui.timeline_cursor import FORMS, Form
 from dcpinspect.tui.tracks import Tracks, together, tracks_of
-from dcpinspect.tui.view import Host, View
+from dcpinspect.tui.view import Host, Spot, View
 
 
 class _Asked(NamedTuple):
@@ -40,17 +40,16 @@ class _Asked(NamedTuple):
 
 
 class TimelineView(View):
-    """The timeline above, words below."""
+    """The streams along one axis, and what happened in order: ← and → move along the axis, ↑ and ↓ in the list."""
 
-    def __init__(self, host: Host, glyphs: Glyphs) -> None:
+    def __init__(self, host: Host, lane_glyphs: Glyphs, glyphs: theme.Glyphs) -> None:
         super().__init__(id="timeline")
         self.host = host
-        self._glyphs = glyphs
-        self.lanes = Timeline(glyphs, id="lanes")
+        self._lane_glyphs = lane_glyphs
+        self.lanes = Timeline(lane_glyphs, glyphs, id="lanes")
+        self.events = EventList(glyphs, id="events")
         self._asked: _Asked | None = None
         """The request that is being read."""
-        self._explained = ("", False)
-        """What the drawn legend explains: the form, and whether it has lanes."""
         self._spoken, self._legend = Static(id="spoken"), Static(id="lanes-legend")
 
     def compose(self) -> ComposeResult:
@@ -58,28 +57,59 @@ class TimelineView(View):
         yield self.lanes
         yield self._legend
         yield self._spoken
+        yield self.events
 
     def on_resize(self) -> None:
-        """Fits the legend to the new width."""
-        self._draw_legend()
+        """Fits the parts to the new size."""
+        self.call_after_refresh(self._fit)
 
     def notify_style_update(self) -> None:
         """Redraws in the colours of another theme."""
         super().notify_style_update()
-        self._draw_legend()
+        if self.is_mounted:
+            self._fit()
 
-    def _draw_legend(self) -> None:
-        """Draws the legend of the glyphs that are drawn. A tree has no snapshots, and curves have them only with lanes below."""
-        form, text = self.lanes.form, Text()
-        width = (self.size.width or self.app.size.width) - 2  # before there is a layout, the legend already gets its final height
-        self._explained = form, self.lanes.has_lanes
-        signs = legend(self._glyphs)
-        drawn = [_told(_TREE, self._glyphs), signs[0]] if form == "tree" else [_told(_CURVE, self._glyphs)]
-        for group in signs if self.lanes.has_lanes else [*drawn, signs[-1]]:
-            for line in legend_lines(group, width):
-                text.append_text(Text.assemble(*((piece, theme.style_of(self.app, paint)) for piece, paint in line), "\n"))
+    def _fit(self) -> None:
+        """Gives the lanes what they need, at most half of the screen, and explains the signs that are drawn."""
+        self.lanes.styles.height = max(3, min(self.lanes.lines, self.size.height // 2))
+        text, width = Text(), max(20, self.size.width - 2)
+        signs = [sign for group in legend(self._lane_glyphs) for sign in group if self.lanes.has_sign(sign)]
+        for line in legend_lines(signs, width) if signs else ():
+            text.append_text(Text.assemble(*((piece, theme.style_of(self.app, paint)) for piece, paint in line), "\n"))
         text.rstrip()
         self._legend.update(text)
+
+    def action_pane(self, what: str, *arguments: int) -> None:
+        """Does what the lanes do; up and down, screens and ends move in the list of events."""
+        part = self.events if what in ("step", "page", "first", "last") and self.events.count else self.lanes
+        getattr(part, f"action_{what}", lambda *_: None)(*arguments)
+
+    @on(LineView.Moved, "#events")
+    def _event_chosen(self) -> None:
+        """Moves the cursor of the lanes to the chosen event."""
+        told = self.events.event
+        if told is not None:
+            self.lanes.stream = told.track
+            self.lanes.show_stream()
+            self.lanes.go(told.seqno if self.lanes.axis == "seqno" else told.time, told.event.row)
+
+    def _follow(self) -> None:
+        """Puts the cursor of the list on the last event of the stream before the cursor of the lanes."""
+        told, lanes = self.lanes.told, self.lanes
+        here = self.events.event
+        if told is None or not told.events or (here is not None and lanes.chosen_row == here.event.row and here.track == lanes.stream):
+            return
+        own = [place for place, one in enumerate(told.events) if one.track == lanes.stream]
+        if lanes.chosen_row:
+            before = [place for place in own if told.events[place].event.row <= lanes.chosen_row]
+        else:
+            high = lanes.span[1]
+            places = [one.seqno if lanes.axis == "seqno" else one.time for one in told.events]
+            latest = max((places[place] for place in own if places[place] <= high), default=0)
+            before = [place for place in own if places[place] == latest][:1]
+        place = max(before, default=min(own, default=0))
+        if place != self.events.at:
+            self.events.point(place)
 
     @property
     def keyboard(self) -> Timeline:
@@ -167,9 +197,11 @@ class TimelineView(View):
     def _told(self, asked: _Asked, told: Tracks) -> None:
         if asked is self._asked:
             self._asked = None
-            if len(told.vbuckets) > 1 and self.lanes.form == "lanes":
+            if len(told.vbuckets) > 1:
                 self.lanes.show_axis("time")  # seqnos of different vbuckets cannot be compared
             self.lanes.show(told, asked.seqno, asked.at)
+            self.events.show(told.events, self.host.inspection.reading.first_time_ns or 0)
+            self._fit()
             if asked.stream is not None:
                 self.lanes.go_to_stream(asked.stream)
             if asked.span is not None:
@@ -203,18 +235,20 @@ class TimelineView(View):
         self._asked = None
         return True
 
-    @on(Timeline.Moved)
+    @on(LineView.Moved, "#lanes")
     def arrive(self) -> None:
         """Describes what is under the cursor."""
         self._spoken.update(Text(self.lanes.spoken()))
-        if self._explained != (self.lanes.form, self.lanes.has_lanes):
-            self._draw_legend()
+        self.events.border_title = f"events of vb {self.lanes.vbucket}" if self.events.count else "events"
+        if self.lanes.waiting:
+            self.events.show((), 0)
+        self._follow()
 
     def spot(self) -> Spot:
         """Returns vbucket, stream, and seqno or time."""
         time = self.lanes.at if self.lanes.axis == "time" else None
         return Spot(
-            "timeline", vbucket=self.lanes.vbucket, seqno=self.lanes.seqno, top=self.lanes.stream, since_ns=time, form=self.lanes.form
+            "timeline", self.lanes.chosen_row, vbucket=self.lanes.vbucket, seqno=self.lanes.seqno, top=self.lanes.stream, since_ns=time
         )
 
     def restore(self, spot: Spot) -> None:
@@ -222,22 +256,17 @@ class TimelineView(View):
         if spot.vbucket is None:
             return
         at = spot.since_ns if spot.since_ns is not None else spot.seqno or 0
-        form: Form = next((one for one in FORMS if one == spot.form), "lanes")
-        self.lanes.restore(form, "seqno" if spot.since_ns is None else "time", spot.top)
+        self.lanes.restore("seqno" if spot.since_ns is None else "time", spot.top)
         if spot.vbucket == self.lanes.vbucket:
             self.lanes.fit()
-            self.lanes.go(at)
+            self.lanes.go(at, spot.row)
         else:
             self.tell(spot.vbucket, at=at)
 
     def legend(self) -> Sequence[str]:
         """Returns the legend of lanes and gaps."""
-        lines = ["".join(text for text, _ in line) for signs in legend(self._glyphs) for line in legend_lines(signs)]
-        drawn = [
-            f"{name}: " + ", ".join(f"{sign.glyph} {sign.word}" for sign in _told(words, self._glyphs))
-            for name, words in (("seqnos against time", _CURVE), ("tree", _TREE))
-        ]
-        return [*lines, *drawn, f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]
+        lines = ["".join(text for text, _ in line) for signs in legend(self._lane_glyphs) for line in legend_lines(signs, 70)]
+        return [*lines, f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]
 
     @property
     def vbucket_here(self) -> int | None:
@@ -248,7 +277,7 @@ class TimelineView(View):
         """Returns the choice to export the messages of the vbucket."""
         return () if self.lanes.vbucket is None else (of_vbucket(self.host.inspection, self.lanes.vbucket),)
 
-    @on(Timeline.Opened)
+    @on(LineView.Opened)
     def _opened(self) -> None:
         if self.lanes.waiting and self._asked is None and self.lanes.vbucket is not None:
             self.tell(self.lanes.vbucket)
@@ -265,11 +294,8 @@ class TimelineView(View):
 
     def action_display(self) -> None:
         """Switches between time and seqnos."""
-        self.lanes.next_display()
-
-    def action_layout(self) -> None:
-        """Switches between lanes, curves of seqnos against time, and the tree of histories."""
-        self.lanes.show_form(FORMS[(FORMS.index(self.lanes.form) + 1) % len(FORMS)])
+        self.lanes.show_axis("time" if self.lanes.axis == "seqno" else "seqno")
+        self._fit()
 
     def action_finding(self) -> None:
         """Goes to the finding at the cursor; if there is none, to the worst finding about the vbucket."""
@@ -340,12 +366,3 @@ class TimelineView(View):
     def action_copy(self) -> None:
         """Copies the description of what is under the cursor."""
         self.host.copy(self.lanes.spoken())
-
-
-_CURVE = (("tick", "a snapshot begins"), ("R", "a rollback, down to"), ("open", "its seqno"))
-_TREE = (("━", "a branch of the failover log"), ("╌", "the part of it that later branches do not share"), ("┻", "where one leaves it"))
-"""Glyphs, or their names in ``Glyphs``, and their meanings."""
-
-
-def _told(words: Sequence[tuple[str, str]], glyphs: Glyphs) -> list[Sign]:
-    return [Sign(getattr(glyphs, glyph, glyph), "", word) for glyph, word in words]

@@ -13,7 +13,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.records import dataclass
-from dcpinspect.render.events import Noted, by_stream, noted
+from dcpinspect.render.events import Event, Noted, by_stream, events, folded, noted
 from dcpinspect.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.render.timeline import name, words
 from dcpinspect.streams.items import Own, VbucketItems
@@ -95,12 +95,24 @@ class Track:
         return sorted((one.seqno if axis == "seqno" else one.time, one) for one in self.found if one.severity != "note")
 
 
+class Told(NamedTuple):
+    """An event, and where it is drawn."""
+
+    event: Event
+    track: int
+    """Place of its track."""
+    seqno: int
+    time: int
+    """Nanoseconds since the capture began."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tracks:
-    """All streams of a vbucket."""
+    """All streams of a vbucket, and what happened in order."""
 
     vbucket: int
     tracks: Sequence[Track] = ()
+    events: Sequence[Told] = ()
     connections: dict[tuple[str, int], str] = field(default_factory=dict)
     """Addresses and name of each connection, by source and number of the connection; safe for a terminal."""
 
@@ -113,7 +125,12 @@ class Tracks:
 def together(told: Sequence[Tracks]) -> Tracks:
     """Returns the first vbucket with the streams of the others added below, to compare them. The others may be of another capture."""
     connections = {key: name for one in told for key, name in one.connections.items()}
-    return Tracks(told[0].vbucket, [track for one in told for track in one.tracks], connections)
+    tracks: list[Track] = []
+    events: list[Told] = []
+    for one in told:
+        events += [event._replace(track=event.track + len(tracks)) for event in one.events]
+        tracks += one.tracks
+    return Tracks(told[0].vbucket, tracks, sorted(events, key=lambda one: one.time) if len(told) > 1 else events, connections)
 
 
 def tracks_of(
@@ -144,6 +161,7 @@ def tracks_of(
         read = rows[start : start + _BATCH]
         kind, connection, sid, seqno, time_ns = store.numbers(read, _READ)
         items.take(Own(kind.values, connection.values, read, sid, seqno, time_ns.values))
+        items.last_rows.update((number, int(read[connection.values == number][-1])) for number in np.unique(connection.values).tolist())
         apart.append(read[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))])
     found = stories(results.tables, vbucket, only, items)
     notes = by_stream(found, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
@@ -165,7 +183,31 @@ def tracks_of(
         )
         tracks[-1] = replace(tracks[-1], found=_of_stream(marks, tracks[-1], _end(found, place)))
     connections = _connections(inspection, {track.connection for track in tracks})
-    return Tracks(vbucket, tracks, {(source, number): text for number, text in connections})
+    told = _events(inspection, tracks, events(found, notes, _closed(inspection), items.last_rows), first_ns)
+    return Tracks(vbucket, tracks, told, {(source, number): text for number, text in connections})
+
+
+def _closed(inspection: Inspection) -> dict[int, str]:
+    """Returns who closed each connection."""
+    table = inspection.results.records["connections"]
+    return {number: by or "" for number, by in zip(table.values("connection"), table.values("closed_by"), strict=True)}
+
+
+def _events(inspection: Inspection, tracks: Sequence[Track], found: Sequence[Event], first_ns: int) -> list[Told]:
+    """Returns the events with their places, consecutive gaps of a kind as one."""
+    place_of = {track.story.key: place for place, track in enumerate(tracks)}
+    told = list(folded(found))
+    owner = [place_of[one.connection, -1 if one.sid is None else one.sid, one.stream] for one in told]
+    rows = np.array([one.row for one in told], np.int64)
+    times = inspection.store.numbers(rows, ("time_ns",))[0].values.tolist() if len(rows) else []
+    seqnos = [0] * len(told)
+    for place, track in enumerate(tracks):
+        own = [number for number, of in enumerate(owner) if of == place]
+        for number, seqno in zip(own, track.seqnos_of([told[number].row for number in own]), strict=True):
+            gap = told[number].gap
+            seqnos[number] = seqno if gap is None else gap["after_seqno"] + 1
+    placed = zip(told, owner, seqnos, (max(0, time - first_ns) for time in times), strict=True)
+    return [Told(*one) for one in placed]
 
 
 def _noted(inspection: Inspection, rows: Rows) -> list[Noted]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.style import Style
-from rich.text import Text
 
-from dcpinspect.findings.finding import ranges
 from dcpinspect.protocol.columns import Numbers
 from dcpinspect.protocol.message import Severity
+from dcpinspect.render.verdict import LOST, stood
 from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tables.records import Records
 from dcpinspect.tui.theme import Glyphs
@@ -37,10 +35,7 @@ MEASURES = {
     "from disk": "%",
     "last heard": "ms before the end",
 }
-"""What cells can show, and its unit. ``gaps`` counts gaps with a cause in ``GAPS_THAT_COUNT``."""
-
-GAPS_THAT_COUNT = ("unexplained", "capture-loss")
-"""Causes of gaps that are unexplained, or that the capture has lost; gaps of all other causes miss nothing."""
+"""What cells can show, and its unit. ``gaps`` counts gaps with a cause in ``LOST``."""
 
 TELLING = ("behind", "gaps", "rollbacks", "items", "bytes", "snapshots", "from disk")
 """Measures in the order of what they tell when all vbuckets have one verdict, the best first."""
@@ -49,17 +44,20 @@ ALIKE = 0.1
 
 LETTERS = {
     "behind": "b",
+    "lost-something": "L",
     "orphaned": "O",
-    "starved-by-flow-control": "F",
+    "starved-by-flow-control": "W",
     "rolled-back": "R",
-    "refused": "X",
-    "never-answered": "?",
+    "refused": "N",
+    "never-answered": "U",
 }
-"""Verdicts that are bad news, with their letters; the others are drawn as blocks."""
+"""States that somebody would ask about, with their letters; the others are drawn as blocks."""
+STATES = (*VBUCKET_VERDICTS[:5], "lost-something", *VBUCKET_VERDICTS[5:])
+"""Verdicts as ``stood`` tells them, the worst first."""
 
 
 class Cells:
-    """The value of each vbucket, from the table of vbuckets."""
+    """The state and the value of each vbucket, from the table of vbuckets."""
 
     def __init__(self, vbuckets: Records | None, snapshots: Records | None = None) -> None:
         rows = [] if vbuckets is None else _rows(vbuckets)
@@ -71,26 +69,40 @@ class Cells:
         self.count = max(LEAST, max(self.by_number, default=-1) + 1)
         self.numbers = sorted(self.by_number) if 0 < len(self.by_number) <= FEW else list(range(self.count))
         """Vbuckets that the map shows, rising."""
+        self._states = {number: min((stood(row) for row in own), key=STATES.index) for number, own in self.by_number.items()}
+        self._severities = {number: _worst(own) for number, own in self.by_number.items()}
 
     @property
     def has_few(self) -> bool:
         """Whether only vbuckets with streams are shown."""
         return 0 < len(self.by_number) <= FEW
 
-    def verdict(self, number: int) -> str:
-        """Returns the worst verdict of a vbucket's clients; empty if nobody requested it."""
-        found = [VBUCKET_VERDICTS.index(row["verdict"]) for row in self.by_number.get(number, ())]
-        return VBUCKET_VERDICTS[min(found)] if found else ""
+    def state(self, number: int) -> str:
+        """Returns the worst state of a vbucket among its clients; empty if nobody requested it."""
+        return self._states.get(number, "")
 
-    def verdicts(self) -> Counter[str]:
-        """Returns how many vbuckets have each verdict."""
-        return Counter(self.verdict(number) for number in self.by_number)
+    def severity(self, number: int) -> Severity | None:
+        """Returns the severity of the worst finding about a vbucket; notes do not count."""
+        return self._severities.get(number)
+
+    def mark(self, number: int, glyphs: Glyphs) -> tuple[str, str]:
+        """Returns the sign of a vbucket and its colour: severity first, then state."""
+        severity, state = self.severity(number), self.state(number)
+        if severity is not None:
+            return glyphs.of(severity), f"severity-{severity}"
+        return LETTERS.get(state) or glyphs.verdicts.get(state, " "), paint_of(state)
+
+    def rank(self, number: int) -> int:
+        """Returns how bad a vbucket is: a greater number is worse, 0 is not requested."""
+        state = self.state(number)
+        by_state = len(STATES) - STATES.index(state) if state else 0
+        return by_state + len(STATES) * {"error": 2, "warning": 1}.get(self.severity(number) or "", 0)
 
     @property
     def is_one(self) -> bool:
-        """Whether verdicts say nothing, because there are many vbuckets, all with one verdict and without findings."""
-        is_one = len(self.by_number) > FEW and len(self.verdicts()) == 1
-        return is_one and not any(self.severity(number) for number in self.by_number)
+        """Whether states say nothing, because there are many vbuckets, all with one state and without findings."""
+        is_one = len(self.by_number) > FEW and len(set(self._states.values())) == 1
+        return is_one and not any(self._severities.values())
 
     def telling(self) -> str:
         """Returns what the map should show: verdicts, or, if these say nothing, the first measure in which vbuckets differ."""
@@ -101,26 +113,13 @@ class Cells:
                     return measure
         return "verdict"
 
-    def entries(self, glyphs: Glyphs, style: Callable[[str], Style], *, has_numbers: bool = False) -> list[Text]:
-        """Returns how many vbuckets have each verdict, with its sign and ``style``, and how many have the sign of a finding instead.
-
-        ``has_numbers``: adds the numbers of the vbuckets, and puts the worst verdict first.
-        """
-        counts, out = self.verdicts(), []
-        for verdict in VBUCKET_VERDICTS if has_numbers else reversed(VBUCKET_VERDICTS):
-            if counts[verdict]:
-                letter = LETTERS.get(verdict)
-                entry = Text(letter or glyphs.verdicts[verdict], style(verdict) + Style(reverse=letter is not None))
-                entry = Text.assemble(entry, f" {counts[verdict]:,} {verdict.replace('-', ' ')}")
-                if has_numbers:
-                    entry.append(f": vb {ranges(number for number in sorted(self.by_number) if self.verdict(number) == verdict)}", "dim")
-                out.append(entry)
-        found = Counter(self.severity(number) for number in self.by_number if self.verdict(number) not in LETTERS)
-        for severity in ("error", "warning"):
-            if found[severity]:
-                entry = Text(glyphs.of(severity), Style(reverse=True, bold=True))
-                out.append(Text.assemble(entry, f" {found[severity]:,} of them with {'an error' if severity == 'error' else 'a warning'}"))
-        return out or [Text("no vbucket was requested")]
+    def entries(self, glyphs: Glyphs) -> list[tuple[str, str, int, str]]:
+        """Returns what the signs mean, the worst first: the sign, its colour, how many vbuckets have it, and the words."""
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for number in sorted(self.by_number, key=self.rank, reverse=True):
+            words = {"error": "with an error", "warning": "with a warning"}.get(self.severity(number) or "")
+            counts[(*self.mark(number, glyphs), words or self.state(number).replace("-", " "))] += 1
+        return [(sign, paint, count, words) for (sign, paint, words), count in counts.items()]
 
     def values(self, measure: str) -> Values:
         """Returns the measure of each vbucket; for verdicts, a greater value is worse."""
@@ -129,7 +128,7 @@ class Cells:
             return self._from_disk()
         for number, rows in self.by_number.items():
             if measure == "verdict":
-                found[number] = len(VBUCKET_VERDICTS) - VBUCKET_VERDICTS.index(self.verdict(number))
+                found[number] = self.rank(number)
             elif measure == "last heard":
                 found[number] = (self._last_ns - max(row["last_time"] or 0 for row in rows)) // 1_000_000
             else:
@@ -146,13 +145,18 @@ class Cells:
         total, own = (np.bincount(vbucket, weights=weights, minlength=self.count) for weights in (items, items * disk))
         return np.ceil(100 * own / np.maximum(total, 1)).astype(np.int64)
 
-    def severity(self, number: int) -> Severity | None:
-        """Returns the severity of the worst finding about a vbucket; notes do not count."""
-        counts = [row["findings"] or {} for row in self.by_number.get(number, ())]
-        for severity in ("error", "warning"):
-            if any(one.get(severity) for one in counts):
-                return severity
-        return None
+
+def paint_of(state: str) -> str:
+    """Returns the colour of a state."""
+    return "verdict-behind" if state == "lost-something" else f"verdict-{state}" if state else ""
+
+
+def _worst(rows: Sequence[Mapping[str, Any]]) -> Severity | None:
+    counts = [row["findings"] or {} for row in rows]
+    for severity in ("error", "warning"):
+        if any(one.get(severity) for one in counts):
+            return severity
+    return None
 
 
 def whole(records: Records, name: str) -> Values:
@@ -168,7 +172,7 @@ def _rows(records: Records) -> list[dict[str, Any]]:
 
 def _measured(row: Mapping[str, Any], measure: str) -> int:
     if measure == "gaps":
-        return sum(int((row["gaps"] or {}).get(cause, 0)) for cause in GAPS_THAT_COUNT)
+        return sum(int((row["gaps"] or {}).get(cause, 0)) for cause in LOST)
     return int(row[measure] or 0)
 
 

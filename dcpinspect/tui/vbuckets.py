@@ -1,93 +1,70 @@
-"""The second view: the map of all vbuckets with details of one, several maps to compare, the heat map, or the table of streams."""
+"""The second view: the map of all vbuckets with details of one, the heat map over time, or the table of streams."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from dcpinspect.escape import escape
+from dcpinspect.findings.finding import ranges
+from dcpinspect.render.lines import counted
 from dcpinspect.tui.export import Choice, of_vbucket, table
 from dcpinspect.tui.heat_map import HeatMap
-from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.small_map import SmallMap
-from dcpinspect.tui.stream_table import StreamTable, about
+from dcpinspect.tui.stream_table import StreamTable, about_stream
+from dcpinspect.tui.strips import LineView, wrapped
 from dcpinspect.tui.theme import Glyphs
-from dcpinspect.tui.vbucket_about import about as about_vbucket
-from dcpinspect.tui.vbucket_about import about_in_short
-from dcpinspect.tui.vbucket_grid import VbucketGrid
-from dcpinspect.tui.vbucket_maps import VbucketMaps, several
-from dcpinspect.tui.view import Host, View
+from dcpinspect.tui.vbucket_map import VbucketMap
+from dcpinspect.tui.view import Host, Spot, View
 
-Form = Literal["grid", "maps", "heat", "table"]
-FORMS: Sequence[Form] = ("grid", "maps", "heat", "table")
-"""Forms in the order of the key; ``maps`` only if there are several."""
+Form = Literal["map", "heat", "table"]
+FORMS: Sequence[Form] = ("map", "heat", "table")
+"""Forms in the order of the key."""
+
+
+_FACT = 25
+"""Width of a fact beside the map, in columns."""
 
 
 class VbucketsView(View):
-    """The grid with details of one vbucket beside it, the maps, the heat map, or the table of streams."""
+    """One of the forms, and beside or below it what its signs mean, and words about what is under the cursor."""
 
     def __init__(self, host: Host, glyphs: Glyphs) -> None:
         super().__init__(id="vbuckets")
         self.host = host
-        self.grid = VbucketGrid(glyphs, id="grid")
-        self.maps, self._maps_about = VbucketMaps(glyphs, id="maps"), Static(id="maps-about")
+        self.form: Form = "map"
+        """The form that is shown, one of ``FORMS``."""
+        self.map = VbucketMap(glyphs, id="map")
         self.heat = HeatMap(glyphs, id="heat")
         self.table = StreamTable(glyphs, id="streams")
-        self._about, self._legend, self._hot = Static(id="grid-about-text"), Static(id="grid-legend"), Static(id="grid-hot")
-        self._scale, self._stream_about = Static(id="grid-scale"), Static(id="stream-about")
-        self._heat_legend, self._heat_about = Static(id="heat-legend"), Static(id="heat-about")
+        self._side = VerticalScroll(id="vbuckets-side", can_focus=False)
+        self._legend, self._hot, self._about = Static(id="vbuckets-legend"), Static(id="vbuckets-hot"), Static(id="vbuckets-about")
         self._is_old = True
 
     def compose(self) -> ComposeResult:
         """Yields the widgets of the view."""
-        with Vertical(id="grid-side"):
-            yield self.grid
+        yield self.map
+        yield self.heat
+        yield self.table
+        with self._side:
             yield self._legend
-        with Vertical(id="maps-side"):
-            yield self.maps
-            yield self._maps_about
-        with Vertical(id="heat-side"):
-            yield self.heat
-            yield self._heat_legend
-            yield self._heat_about
-        with VerticalScroll(id="grid-about", can_focus=False):
-            yield self._scale
             yield self._hot
             yield self._about
-        with Vertical(id="stream-side"):
-            yield self.table
-            yield self._stream_about
+
+    def on_mount(self) -> None:
+        """Shows the map."""
+        self._show_form("map")
 
     @property
-    def form(self) -> Form:
-        """The form that is shown, one of ``FORMS``."""
-        return next((form for form in FORMS if self.has_class(form)), "grid")
-
-    @property
-    def is_table(self) -> bool:
-        """Whether the table of streams is shown."""
-        return self.form == "table"
-
-    @property
-    def is_maps(self) -> bool:
-        """Whether the maps of several clients or nodes are shown."""
-        return self.form == "maps"
-
-    @property
-    def is_heat(self) -> bool:
-        """Whether the heat map is shown."""
-        return self.form == "heat"
-
-    @property
-    def keyboard(self) -> VbucketGrid | SmallMap | HeatMap | StreamTable:
+    def keyboard(self) -> LineView:
         """The widget that is shown, which gets the focus."""
-        return self.maps.keyboard if self.is_maps else self.table if self.is_table else self.heat if self.is_heat else self.grid
+        return {"map": self.map, "heat": self.heat, "table": self.table}[self.form]
 
     def take_up(self, results: Results) -> None:
         """Shows new results if the view is shown; following a capture costs nothing here while it is hidden."""
@@ -97,197 +74,168 @@ class VbucketsView(View):
             self.arrive()
 
     def arrive(self) -> None:
-        """Shows the latest results, and the details of the vbucket under the cursor."""
-        if self._is_old:
+        """Shows the latest results, and the details of what is under the cursor."""
+        if self._is_old and self.is_mounted:
             self._is_old = False
-            results = self.host.inspection.results
-            is_live = self.host.inspection.state == "reading"
-            self.grid.show(results, is_live=is_live)
             self._fill()
         self._tell()
 
     def _fill(self) -> None:
-        """Gives the latest results to the shown form, if it is not the grid."""
+        """Gives the latest results to the shown form, and to the map, which the others ask."""
         inspection = self.host.inspection
-        if self.is_table:
+        self.map.show(inspection.results)
+        if self.form == "table":
             self.table.show(inspection.results.records.get("streams"), inspection.results.findings)
-        elif self.is_maps:
-            self.maps.show(inspection.results)
-        elif self.is_heat:
+        elif self.form == "heat":
             self.heat.show(inspection.results, inspection.reading.first_time_ns or 0)
 
-    @on(StreamTable.Moved)
-    def _stream_moved(self) -> None:
-        self._stream_about.update(Text(f"{self.table.about_narrowed()}\n{about(self.table.stream)}"))
-
     def action_layout(self) -> None:
-        """Shows the next form: grid, maps, heat map, table. The cursor stays on its vbucket."""
-        forms = [form for form in FORMS if form != "maps" or len(several(self.host.inspection.results)) > 1]
-        self._show_form(forms[(forms.index(self.form) + 1) % len(forms)] if self.form in forms else "grid")
-
-    def show_grid(self, vbucket: int) -> None:
-        """Shows a vbucket on the grid."""
-        if self.form != "grid":
-            self._show_form("grid")
-        self.grid.move_to(vbucket)
-
-    def _show_form(self, form: Form) -> None:
+        """Shows the next form: map, heat map, table. The cursor stays on its vbucket."""
         vbucket = self.vbucket_here
-        for one in FORMS:
-            self.set_class(one == form, one)
-        self._fill()
-        if vbucket is not None:
-            {"grid": self.grid.move_to, "maps": self.maps.move_to, "heat": self.heat.move_to, "table": self.table.select}[form](vbucket)
+        self._show_form(FORMS[(FORMS.index(self.form) + 1) % len(FORMS)], vbucket)
         self.keyboard.focus()
 
-    @on(VbucketMaps.Moved)
-    def _maps_moved(self) -> None:
-        self.grid.move_to(self.maps.vbucket)
-        self._maps_about.update(self.maps.about())
+    def show_map(self, vbucket: int) -> None:
+        """Shows a vbucket on the map."""
+        if self.form != "map":
+            self._show_form("map")
+            self.keyboard.focus()
+        self.map.move_to(vbucket)
 
-    def on_descendant_focus(self) -> None:
-        """Shows the details of the map that has the focus now."""
-        if self.is_maps:
-            self._maps_moved()
+    def _show_form(self, form: Form, vbucket: int | None = None) -> None:
+        self.form = form
+        for one, widget in (("map", self.map), ("heat", self.heat), ("table", self.table)):
+            widget.display = one == form
+            self.set_class(one == form, f"-{one}")
+        self._fill()
+        if vbucket is not None:
+            self._move_to(vbucket)
+        self._tell()
 
-    @on(HeatMap.Moved)
-    def _heat_moved(self) -> None:
-        self._heat_about.update(Text(f" {self.heat.spoken()}"))
-        self._heat_legend.update(self.heat.legend())
+    def _move_to(self, vbucket: int) -> None:
+        self.map.move_to(vbucket)
+        if self.form == "heat":
+            self.heat.move_to(vbucket)
+        elif self.form == "table":
+            self.table.select(vbucket)
 
-    @on(VbucketGrid.Moved)
+    @on(LineView.Moved)
     def _tell(self) -> None:
-        """Shows the details of the vbucket under the cursor."""
-        number, is_narrow = self.grid.vbucket, self.screen.has_class("-narrow")
-        rows = self.grid.cells.by_number.get(number, ())
-        self._about.update(about_in_short(number, rows) if is_narrow else about_vbucket(number, rows))
-        self._legend.update(self.grid.legend(max(1, self.grid.size.width - 2)))
-        self._scale.update(self.grid.legend())
-        self._hot.update(self.grid.hot_text())
+        """Shows what signs mean, and the details of what is under the cursor."""
+        is_map, is_narrow = self.form == "map", self.screen.has_class("-narrow")
+        width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
+        self._hot.display = is_map and not is_narrow
+        self._legend.display = self.form != "table"
+        if is_map:
+            number = self.map.vbucket
+            self._legend.update(self.map.legend(width))
+            self._hot.update(self.map.hot_text())
+            self._about.update(about_vbucket(number, self.map.cells.by_number.get(number, ()), is_short=is_narrow))
+        elif self.form == "heat":
+            self._legend.update(self.heat.legend(width))
+            self._about.update(Text(self.heat.spoken()))
+        else:
+            self._about.update(Text(f"{self.table.about_narrowed()}\n{about_stream(self.table.stream)}"))
 
     def on_resize(self) -> None:
         """Fits the details to the new size."""
-        self._tell()
+        self.call_after_refresh(self._tell)
 
     def spot(self) -> Spot:
         """Returns which vbucket or which stream is under the cursor."""
-        since_ns = self.heat.span[0] if self.is_heat else None
-        form = self.form if self.is_maps else ""
-        return Spot("vbuckets", vbucket=self.vbucket_here, stream=self.table.key if self.is_table else None, since_ns=since_ns, form=form)
+        stream = self.table.key if self.form == "table" else None
+        return Spot("vbuckets", vbucket=self.vbucket_here, stream=stream, since_ns=self.heat.span[0], form=self.form)
 
     def restore(self, spot: Spot) -> None:
         """Restores what ``spot`` has saved."""
-        self._show_form(
-            "table" if spot.stream is not None else "heat" if spot.since_ns is not None else "maps" if spot.form == "maps" else "grid"
-        )
+        self._show_form(next((form for form in FORMS if form == spot.form), "map"))
+        self.keyboard.focus()
         if spot.stream is not None:
             self.table.select_key(spot.stream)
-        elif spot.vbucket is not None and spot.since_ns is not None:
+        elif self.form == "heat" and spot.vbucket is not None:
             self.heat.move_to(spot.vbucket, spot.since_ns)
-        elif self.is_maps and spot.vbucket is not None:
-            self.maps.move_to(spot.vbucket)
         elif spot.vbucket is not None:
-            self.grid.move_to(spot.vbucket)
+            self.map.move_to(spot.vbucket)
 
     def legend(self) -> Sequence[str]:
-        """Returns the legend of the heat map or the grid."""
-        return (self.heat.legend().plain if self.is_heat else self.grid.legend().plain,)
+        """Returns the legend of the heat map or the map."""
+        return (self.heat.legend(70).plain if self.form == "heat" else self.map.legend(70).plain,)
 
     @property
     def vbucket_here(self) -> int | None:
         """Number of the vbucket under the cursor, or of the stream under it."""
-        if self.is_table:
+        if self.form == "table":
             return None if self.table.key is None else self.table.key[1]
-        return self.maps.vbucket if self.is_maps else self.heat.vbucket if self.is_heat else self.grid.vbucket
+        return self.heat.vbucket if self.form == "heat" else self.map.vbucket
 
     def exports(self) -> Sequence[Choice]:
         """Returns the choices to export the messages of the vbucket under the cursor, and the shown table."""
         inspection, number = self.host.inspection, self.vbucket_here
-        offered = [of_vbucket(inspection, number)] if number is not None and number in self.grid.cells.by_number else []
-        if self.is_table and len(self.table):
+        offered = [of_vbucket(inspection, number)] if number is not None and number in self.map.cells.by_number else []
+        if self.form == "table" and len(self.table):
             offered.append(table(f"the table of the {len(self.table):,} streams that are shown", "streams", self.table.shown))
         records = inspection.results.records.get("vbuckets")
         if records is not None and len(records):
             offered.append(table(f"the table of {len(records):,} vbuckets", "vbuckets", records))
         return offered
 
-    @on(VbucketGrid.Opened)
-    def _opened(self, event: VbucketGrid.Opened) -> None:
-        if event.vbucket in self.grid.cells.by_number:
-            self.host.to_vbucket(event.vbucket)
+    @on(LineView.Opened)
+    def _opened(self) -> None:
+        number = self.vbucket_here
+        if self.form == "table" and self.table.key is not None:
+            self.host.to_vbucket(self.table.key[1], stream=self.table.key)
+        elif number is not None and number in self.map.cells.by_number:
+            self.host.to_vbucket(number, span=self.heat.span if self.form == "heat" else None)
         else:
-            self.host.say(f"vbucket {event.vbucket} was not requested")
-
-    @on(HeatMap.Opened)
-    def _heat_opened(self, event: HeatMap.Opened) -> None:
-        self.host.to_vbucket(event.vbucket, span=event.span)
-
-    @on(SmallMap.Opened)
-    def _map_opened(self, event: SmallMap.Opened) -> None:
-        self.host.to_vbucket(event.vbucket)
-
-    @on(StreamTable.Opened)
-    def _stream_opened(self) -> None:
-        key, stream = self.table.key, self.table.stream
-        if key is not None and stream is not None:
-            self.host.to_vbucket(key[1], stream=key)
+            self.host.say(f"vbucket {number} was not requested")
 
     def action_bad(self, back: bool = False) -> None:
         """Moves to the next vbucket with an error or a warning, or to the one before."""
-        keyboard = self.table if self.is_table else self.maps if self.is_maps else self.grid
-        if self.is_heat and self.heat.vbucket is not None:
-            self.grid.move_to(self.heat.vbucket)
-        if keyboard.bad(back=back):
-            self.heat.move_to(self.grid.vbucket)
-        else:
-            self.host.say(f"no other {'stream' if self.is_table else 'vbucket'} has an error or a warning")
+        if self.form == "heat" and self.heat.vbucket is not None:
+            self.map.move_to(self.heat.vbucket)
+        widget = self.table if self.form == "table" else self.map
+        if not widget.bad(back=back):
+            self.host.say(f"no other {'stream' if self.form == 'table' else 'vbucket'} has an error or a warning")
+        elif self.form == "heat":
+            self.heat.move_to(self.map.vbucket)
 
     def action_hot(self) -> None:
         """Moves to the vbucket, or to the cell of the heat map, with the greatest measure, and from there to the next."""
-        if self.is_heat:
+        if self.form == "heat":
             self.heat.next_hot()
-        elif self.is_maps:
-            if not self.maps.next_hot():
-                self.host.say(f"no vbucket has any: {self.maps.measure}")
-        elif not self.is_table and not self.grid.next_hot():
-            self.host.say(f"no vbucket has any: {self.grid.measure}")
+        elif self.form == "map" and not self.map.next_hot():
+            self.host.say(f"no vbucket has any: {self.map.measure}")
 
     def action_near(self, steps: int) -> None:
-        """Moves to the next vbucket with streams, or to the next stream, or back."""
-        if self.is_table:
+        """Moves to the next vbucket with streams, to the next stream, or to what happens next in a row of the heat map; or back."""
+        here = self.map.vbucket
+        if self.form == "table":
             self.table.action_step(steps)
-            return
-        if self.is_heat:
+        elif self.form == "heat":
             if not self.heat.near(steps):
                 self.host.say("nothing else happens in this row")
-            return
-        numbers = self.host.inspection.results.vbuckets
-        others = [number for number in numbers if (number > self.grid.vbucket if steps > 0 else number < self.grid.vbucket)]
-        if others:
-            self.grid.move_to(others[0] if steps > 0 else others[-1])
-            if self.is_maps:
-                self.maps.move_to(self.grid.vbucket)
+        else:
+            others = [number for number in self.host.inspection.results.vbuckets if (number > here if steps > 0 else number < here)]
+            if others:
+                self.map.move_to(others[0] if steps > 0 else others[-1])
 
     def action_display(self) -> None:
         """Shows the next measure; sorts the table by the column under the cursor."""
-        if self.is_table:
+        if self.form == "table":
             self.table.sort()
-        elif self.is_heat:
+        elif self.form == "heat":
             self.heat.next_display()
-        elif self.is_maps:
-            self.maps.next_measure()
         else:
-            self.grid.next_measure()
-            self._tell()
+            self.map.next_measure()
 
     def action_by_this(self, how: str = "") -> None:
         """Shows the messages of the vbucket under the cursor.
 
         In the table, shows only streams with the value under the cursor, or only the others.
         """
-        if self.is_table and how:
+        if self.form == "table" and how:
             self.table.narrow(is_wanted=how != "not")
-        elif self.is_table and self.table.key is not None:
+        elif self.form == "table" and self.table.key is not None:
             connection, vbucket, sid, _ = self.table.key
             self.host.to_filter(f"connection = {connection} and vbucket = {vbucket}{f' and sid = {sid}' if sid >= 0 else ''}")
         elif self.vbucket_here is not None:
@@ -295,16 +243,47 @@ class VbucketsView(View):
 
     def action_mark(self) -> None:
         """Adds the vbucket under the cursor to those that timelines are compared with, or removes it."""
-        if self.vbucket_here is not None and self.vbucket_here in self.grid.cells.by_number:
+        if self.vbucket_here is not None and self.vbucket_here in self.map.cells.by_number:
             self.host.mark_vbucket(self.vbucket_here)
 
     def action_zoom(self, steps: int) -> None:
         """Changes how many vbuckets share a line of the heat map."""
-        if self.is_heat:
+        if self.form == "heat":
             self.heat.zoom(steps)
         else:
             self.host.say("+ and - zoom in the heat map; | shows it")
 
     def leave(self) -> bool:
         """Shows all streams in the table again. Returns whether some were hidden."""
-        return self.is_table and self.table.widen()
+        return self.form == "table" and self.table.widen()
+
+
+def about_vbucket(number: int, rows: Sequence[Mapping[str, Any]], *, is_short: bool) -> Text:
+    """Returns what is known of a vbucket for each of its clients; ``is_short``: in one line each, without what is not there."""
+    out = Text(f"vb {number}", "bold")
+    if not rows:
+        return out.append("  not requested in this capture", "not bold")
+    for place, row in enumerate(rows):
+        if is_short:
+            told = [text if name in ("client", "state") else f"{name} {text}" for name, text in _facts(row) if text != "none"]
+            out.append(f"{chr(10) if place else '  '}{' · '.join(told)}", "not bold")
+        else:
+            out.append("\n")
+            for name, text in _facts(row):
+                for line, part in enumerate(wrapped(text, _FACT)):
+                    out.append_text(Text.assemble((f"{'' if line else name:<12}", "not bold dim"), (f"{part}\n", "not bold")))
+    return out
+
+
+def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    found = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in (row["findings"] or {}).items() if count)
+    yield "client", escape(row["client"] or "")
+    yield "state", row["verdict"].replace("-", " ")
+    yield "findings", found or "none"
+    yield "seqnos", "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}"
+    yield "server has", "none" if row["high_seqno"] is None else f"{row['high_seqno']:,}"
+    yield "items", f"{row['items']:,}, {row['bytes']:,} bytes"
+    yield "streams", ", ".join(filter(None, [str(row["streams"]), counted(row["rollbacks"], "rollback") if row["rollbacks"] else ""]))
+    yield "connections", ranges(row["connections"])
+    yield "snapshots", f"{row['snapshots']:,}"
+    yield "gaps", ", ".join(f"{count:,} {cause}" for cause, count in (row["gaps"] or {}).items() if count) or "none"

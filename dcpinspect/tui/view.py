@@ -7,10 +7,35 @@ from typing import Any, Protocol
 
 from textual.widget import Widget
 
+from dcpinspect.records import dataclass
 from dcpinspect.tui.export import Choice
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.results import Results
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Everything that is needed to bring a view back as it was."""
+
+    view: str
+    row: int = 0
+    """Row of the packet list; 0: none."""
+    field: str = ""
+    """Path of the field that was selected."""
+    filter: str = ""
+    top: int = 0
+    """First line that was visible."""
+    vbucket: int | None = None
+    seqno: int | None = None
+    since_ns: int | None = None
+    """Time on a timeline along time, in nanoseconds since the capture began."""
+    stream: tuple[int, int, int, int] | None = None
+    """Stream in the table of streams: connection, vbucket, stream-id (-1 for none), ordinal."""
+    finding: int | None = None
+    form: str = ""
+    """Form in which a timeline draws streams."""
+    connection: int | None = None
+    """Number of the connection that is shown alone."""
 
 
 class Host(Protocol):

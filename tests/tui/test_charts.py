@@ -36,7 +36,7 @@ def test_columns_are_as_high_as_their_share_and_nothing_is_only_for_nothing(
 
 @given(VALUES, st.integers(1, 300), st.integers(2, 8), st.one_of(st.none(), st.integers(0, 2**40)))
 def test_a_chart_keeps_to_its_width(values: np.ndarray[tuple[int], np.dtype[np.int64]], width: int, height: int, limit: int | None) -> None:
-    lines = chart("title", values, (0.5, 12.25), width=width, height=height, limit=limit)
+    lines = chart("title", values, (500_000_000, 12_250_000_000), width=width, height=height, limit=limit)
     assert len(lines) == height + 2
     assert all(cells(line) <= width for line in lines)
 

@@ -24,8 +24,8 @@ def test_a_request_that_works_is_shown() -> None:
     assert "vbucket 31: from 0, uuid 0x7e5700000000004f, snapshot 0–0" in text
     assert "dcpinspect" not in text
     lines = about(one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"], width=40).plain.splitlines()
-    at = next(place for place, line in enumerate(lines) if line.startswith("  vbucket 31: from 0, uuid"))
-    assert lines[at + 1].startswith("    "), "what is too long goes on with an indent"
+    at = next(place for place, line in enumerate(lines) if line.strip().startswith("vbucket 31: from 0, uuid"))
+    assert lines[at + 1].startswith("         "), "what is too long goes on with an indent"
 
 
 def test_evidence_is_wrapped_below_itself() -> None:
@@ -33,8 +33,8 @@ def test_evidence_is_wrapped_below_itself() -> None:
         one = next(one for one in inspection.results.findings if one.rule == "rollback-loop")
     rows = rows_of(one)
     told = dict.fromkeys(rows.tolist(), "words " * 20)
-    lines = about(one, UNICODE, rows, len(rows) - 1, (), told, width=40, is_brief=True).plain.splitlines()
-    assert f"Evidence, {len(rows)} of {len(rows)}" in lines
+    lines = about(one, UNICODE, rows, len(rows) - 1, (), told, width=40).plain.splitlines()
+    assert any(line.startswith(f"Evidence, {len(rows)} of {len(rows)}") for line in lines)
     assert f"▸ row {rows[-1]} · words words words" in "\n".join(lines)
     assert all(len(line) <= 40 for line in lines if "words" in line)
     assert "    words" in "\n".join(lines)
@@ -51,3 +51,14 @@ def test_all_messages_are_evidence_and_the_best_is_chosen_first() -> None:
         assert app.findings.row == rows[-1]
 
     play("orphans.pcap", scene)
+
+
+def test_the_same_four_parts_stand_in_the_same_order_at_every_width() -> None:
+    with read("orphans.pcap") as inspection:
+        found = inspection.results.findings
+    for width in (40, 80, 120, 200):
+        for one in found:
+            lines = about(one, UNICODE, rows_of(one), 0, found, width=width).plain.splitlines()
+            names = [line[:7].strip() for line in lines if line[:7].strip() in ("what", "who", "whose", "next")]
+            assert names == ["what", "who", "whose", "next"], f"{one.rule} at {width}"
+            assert all(len(line) <= width for line in lines[: lines.index(next(line for line in lines if "Evidence" in line))])

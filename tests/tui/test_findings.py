@@ -24,14 +24,7 @@ def test_evidence_is_walked_and_opened() -> None:
         assert one is not None
         await press(app, pilot, "right_square_bracket", "enter")
         assert app.packets.list.row == one.places[1].row
-        lanes = app.findings.picture.lanes
-        await press(app, pilot, "backspace")
-        assert lanes.track is not None
-        assert one.rule == "rollback-loop"
-        told = lanes.track.shapes["seqno"].told
-        assert told == 0
-        assert lanes.scale.first <= told <= lanes.scale.last, "where the rollback leads to is in view"
-        await press(app, pilot, "v")
+        await press(app, pilot, "backspace", "v")
         assert "#1        row 279" in screen(app), "streams above it are scrolled out of the way"
         assert screen(app).splitlines()[1].startswith("vb 30 · "), "what is shown stays at the top"
 
@@ -60,7 +53,6 @@ def test_all_there_is_to_say_is_said() -> None:
         await press(app, pilot, "4")
         for one in app.finding_list.findings:
             text = about(one, UNICODE, rows_of(one)).plain
-            assert one.rule in text
             assert one.where in text
             assert all(f"row {place.row}" in text for place in one.places)
 
@@ -86,42 +78,29 @@ def test_what_a_name_from_the_wire_holds_is_escaped_once(tmp_path: Path) -> None
 
 def test_effects_stand_under_their_cause() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "4", "home", "down")
+        await press(app, pilot, "4", "home")
         found = app.finding_list
         cause = found.shown
         assert cause is not None
         assert cause.rule == "rollback-loop"
-        assert "✖ 1 error" in screen(app)
         text = about(cause, UNICODE, NO_ROWS, 0, found.findings).plain
         assert "Explains 9 effects: 8 rollback, 1 unknown-vbucket-uuid." in text
-        assert "client connector:1 (10.11.0.1:50004, connector/4.2), server 10.11.0.2:11210" in text
-        assert "whose: client; still open" in text
+        assert "client connector:1 (10.11.0.1:50004, connector/4.2) · server 10.11.0.2:11210" in text
+        assert "whose  client; still open" in text
         assert "vb 31, connection 5: rolled back 4 times to 0 in 30 ms, 86 items sent again" in text
         await press(app, pilot, "down")
         effect = found.shown
         assert effect is not None
         assert effect.effect_of == cause.id
         text = about(effect, UNICODE, NO_ROWS, 0, found.findings).plain
-        assert "Effect of rollback-loop, 2 vbuckets, connection 5, which says what to do." in text
-        assert "Next:" not in text
-
-    play("loop.pcap", scene)
-
-
-def test_an_effect_is_reached_although_the_heading_of_its_cause_is_folded() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "4", "home", "down", "left")
-        found = app.finding_list
-        number = next(number for number, one in enumerate(found.findings) if one.rule == "rollback")
-        found.select(number)
-        assert found.finding == number
+        assert "it is an effect of rollback-loop, 2 vbuckets, connection 5, which says what to do" in text
 
     play("loop.pcap", scene)
 
 
 def test_a_rule_is_hidden_and_shown_again() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "4", "home", "down", "down", "exclamation_mark")
+        await press(app, pilot, "4", "home", "down", "exclamation_mark")
         assert "2 findings of rollback are hidden (Esc shows them)" in screen(app)
         assert "rolled back: tomb" not in screen(app)
         await press(app, pilot, "escape")
@@ -158,7 +137,7 @@ def test_the_same_key_goes_on_to_what_else_was_found_of_the_message() -> None:
 
 def test_a_finding_opens_at_the_field_that_it_speaks_of() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "4", "home", "down", "enter")
+        await press(app, pilot, "4", "home", "enter")
         assert app.packets.field is not None
         assert app.packets.field.name == "start_seqno"
         await press(app, pilot, "backspace", "right_square_bracket", "enter")

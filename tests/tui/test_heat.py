@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 from dcpinspect.reading import Reading
+from dcpinspect.render.verdict import LOST
 from dcpinspect.tui.heat import CLOSED, END, HEATS, REQUEST, ROLLBACK, SPANS, Heat, HeatCounter, measured, signs
-from dcpinspect.tui.vbucket_cells import GAPS_THAT_COUNT
 from tests.tui.screens import SAMPLES
 
 
@@ -39,7 +39,7 @@ def test_cells_have_all_items_however_they_are_gathered() -> None:
 def test_whatever_is_measured_each_is_counted_once() -> None:
     heat, reading = counted("capture-loss.pcap")
     records, vbuckets = reading.tables.by_name, reading.tables.vbuckets
-    lost = sum(one["gaps"].get(cause, 0) for one in vbuckets.records() for cause in GAPS_THAT_COUNT)
+    lost = sum(one["gaps"].get(cause, 0) for one in vbuckets.records() for cause in LOST)
     found = {measure: int(measured(heat, records, measure).counts[:, : heat.used].sum()) for measure in HEATS}
     assert 0.9 * sum(vbuckets.values("bytes")) < found.pop("bytes") < sum(vbuckets.values("bytes")), "markers have bytes, too"
     assert found == {"items": sum(vbuckets.values("items")), "gaps": lost, "rollbacks": sum(vbuckets.values("rollbacks"))}

@@ -1,19 +1,23 @@
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.findings import FindingsView
-from dcpinspect.tui.keys import KEYS, VIEWS, Key, footer
+from dcpinspect.tui.keys import KEYS, PALETTE, VIEWS, Key, footer
 from dcpinspect.tui.overview import OverviewView
 from dcpinspect.tui.packets import PacketsView
 from dcpinspect.tui.stats import StatsView
 from dcpinspect.tui.timeline_view import TimelineView
 from dcpinspect.tui.vbuckets import VbucketsView
 from tests.catalogue import each
+
+PAGE = Path(__file__).parents[2] / "docs" / "tui.md"
 
 
 def test_a_key_means_one_thing() -> None:
@@ -50,3 +54,28 @@ def test_every_action_is_there_in_the_views_that_the_key_is_named_for(key: Key) 
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_view_says_how_to_get_help(view: str) -> None:
     assert ("question_mark", "?", "Help") in footer(view)
+
+
+def test_the_page_has_the_table_of_keys(request: pytest.FixtureRequest) -> None:
+    lines = ["| key | does | where |", "|---|---|---|"]
+    for key in (*KEYS, PALETTE):
+        where = "everywhere" if tuple(key.views) == VIEWS else ", ".join(key.views)
+        lines.append(f"| {_cell(key.shown)} | {_cell(key.text)} | {where} |")
+    text, mark = PAGE.read_text("utf-8"), "## Keys\n\n"
+    wanted = text.partition(mark)[0] + mark + "\n".join(lines) + "\n"
+    if request.config.getoption("--update-golden"):
+        PAGE.write_text(wanted, "utf-8")
+    assert PAGE.read_text("utf-8") == wanted
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_has_its_picture_on_the_page(view: str) -> None:
+    picture = (PAGE.parent / "pictures" / f"tui-{view}.svg").read_text("utf-8")
+    assert "url(" not in picture.replace("url(#", ""), "nothing is loaded from elsewhere"
+    texts = html.unescape(re.sub("<[^>]*>", "", picture)).replace("\xa0", " ")
+    assert f"](pictures/tui-{view}.svg)" in PAGE.read_text("utf-8")
+    assert "rollback.pcap" in texts

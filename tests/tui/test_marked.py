@@ -186,7 +186,7 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
         assert app.inspection.store.messages([app.packets.list.row]).vbucket.at(0) == 17
         await press(app, pilot, "2")
         assert "! 20 of them with a warning" in screen(app), "the scale has the sign of the cells"
-        app.grid.move_to(17)
+        app.map.move_to(17)
         await press(app, pilot, "e", "enter")
         assert app.packets.list.row == 39, "the request of this vbucket, although the evidence begins with those of others"
         await press(app, pilot, "backspace", "right_square_bracket", "right_square_bracket", "v")

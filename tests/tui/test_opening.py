@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import DirectoryTree, Input, OptionList
+from textual.widgets import Input, OptionList
 
 from dcpinspect.tui.history import History, Memory
 from dcpinspect.tui.opening import Opening, OpenScreen
@@ -25,16 +25,25 @@ def remembering(*paths: str) -> Memory:
     return memory
 
 
-def shown(app: StartApp, name: str) -> list[str]:
-    found = app.screen.query_one(name, OptionList)
+def shown(app: StartApp) -> list[str]:
+    found = app.screen.query_one(OptionList)
     return [str(found.get_option_at_index(at).prompt) for at in range(found.option_count)]
+
+
+def below(app: StartApp, heading: str) -> list[str]:
+    """The lines below a heading, up to the next one."""
+    lines = shown(app)
+    first = next(place for place, line in enumerate(lines) if line.startswith(heading)) + 1
+    last = next((place for place, line in enumerate(lines[first:], first) if not line.startswith(" ")), len(lines))
+    return lines[first:last]
 
 
 def test_recent_captures_are_offered_the_newest_first_and_enter_opens_one() -> None:
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
-        assert [line.split()[0] for line in shown(app, "#open-recent")] == ["rollback.pcap", "orphans.pcap"], "not one that is gone"
-        assert all(line.endswith("sample_captures") for line in shown(app, "#open-recent")), "the end of a folder stays"
-        marked = [app.screen.query_one("#open-recent", OptionList).render_line(line).text[0] for line in (0, 1)]
+        recent = below(app, "Recent captures")
+        assert [line.split()[0] for line in recent] == ["rollback.pcap", "orphans.pcap"], "not one that is gone"
+        assert all(line.endswith("sample_captures") for line in recent), "the end of a folder stays"
+        marked = [app.screen.query_one(OptionList).render_line(line).text[0] for line in (1, 2)]
         assert marked == ["▌", " "], "not by colour alone"
         await pilot.press("down", "enter")
 
@@ -42,7 +51,7 @@ def test_recent_captures_are_offered_the_newest_first_and_enter_opens_one() -> N
     assert opened(scene, memory) == Opening([str(SAMPLES / "orphans.pcap")])
 
 
-def test_files_are_captures_and_folders_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_typed_goes_to_the_path_and_narrows_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "below").mkdir()
     os.mkfifo(tmp_path / "pipe.pcap")
     for name in ("a.pcap", "b.pcapng.gz", "notes.txt", ".hidden.pcap", "below/c.pcap", "esc\x1b[31m.pcap"):
@@ -52,15 +61,37 @@ def test_files_are_captures_and_folders_only(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path / "below")
 
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
-        tree = app.screen.query_one(DirectoryTree)
-        assert app.focused is tree
-        await pilot.press("backspace")
-        await until(pilot, lambda: len(tree.root.children) == 5)
-        names = [str(tree.render_label(node, tree.rich_style, tree.rich_style)).strip() for node in tree.root.children]
-        assert names == ["▸ below", "a.pcap", "b.pcapng.gz", r"esc\x1b[31m.pcap", "nameless"]
-        await pilot.press("down", "down", "enter")
+        assert app.focused is app.screen.query_one(Input)
+        assert [line.split()[0] for line in below(app, "Captures here")] == ["c.pcap"]
+        app.screen.query_one(Input).value = f"{tmp_path}/"
+        await pilot.pause()
+        assert [line.split("  ")[0].strip() for line in below(app, "Files")] == [
+            *("a.pcap", "b.pcapng.gz", "below/"),
+            *(r"esc\x1b[31m.pcap", "nameless"),
+        ]
+        await pilot.press("down", "down", "tab")
+        assert app.screen.query_one(Input).value == f"{tmp_path}/below/"
+        await pilot.press("c", "tab", "enter")
 
-    assert opened(scene, Memory()) == Opening([str(tmp_path / "a.pcap")])
+    assert opened(scene, Memory()) == Opening([str(tmp_path / "below" / "c.pcap")])
+
+
+def test_samples_are_offered_and_a_part_of_a_name_finds_one() -> None:
+    async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        assert any(line.split()[0] == "orphans.pcap" for line in below(app, "Samples"))
+        await pilot.press(*"orph", "enter")
+
+    assert opened(scene, Memory()) == Opening([str(SAMPLES / "orphans.pcap")])
+
+
+def test_a_question_mark_helps_and_is_part_of_a_path_that_is_begun() -> None:
+    async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        await pilot.press("question_mark")
+        assert "Tab completes the path" in str(app.screen.query_one("#open-said").render())
+        await pilot.press("x", "question_mark")
+        assert app.screen.query_one(Input).value == "x?"
+
+    assert opened(scene, Memory()) is None
 
 
 def test_a_path_is_typed_and_one_that_is_none_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +100,6 @@ def test_a_path_is_typed_and_one_that_is_none_is_said(tmp_path: Path, monkeypatc
 
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
         typed = app.screen.query_one(Input)
-        typed.focus()
         for text, said in (("/nowhere", "/nowhere: there is no such file"), ("~/mine.pcap", "")):
             typed.value = text
             await pilot.press("enter")
@@ -81,12 +111,11 @@ def test_a_path_is_typed_and_one_that_is_none_is_said(tmp_path: Path, monkeypatc
 
 def test_interfaces_are_offered() -> None:
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
-        await until(pilot, lambda: any(line.startswith(" lo ") for line in shown(app, "#open-interfaces")))
-        found = app.screen.query_one("#open-interfaces", OptionList)
-        found.focus()
-        assert found.highlighted == 0, "Enter opens the first at once"
-        await until(pilot, lambda: "packets/s" in "".join(shown(app, "#open-interfaces")) or os.geteuid() != 0)
-        found.highlighted = next(at for at, line in enumerate(shown(app, "#open-interfaces")) if line.startswith(" lo "))
+        await until(pilot, lambda: any(line.startswith(" lo ") for line in shown(app)))
+        await until(pilot, lambda: "packets/s" in "".join(shown(app)) or os.geteuid() != 0)
+        await pilot.press("l", "o")
+        found = app.screen.query_one(OptionList)
+        found.highlighted = next(at for at, line in enumerate(shown(app)) if line.startswith(" lo "))
         await pilot.press("enter")
 
     assert opened(scene, Memory()) == Opening(interface="lo")
@@ -101,10 +130,11 @@ def test_without_rates_root_can_open_an_interface_still_and_others_keep_what_the
     monkeypatch.setattr("os.geteuid", lambda: 0 if is_root else 1000)
 
     async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
-        note, word = app.screen.query(".open-note"), app.screen.query_one("#open-said")
+        word = app.screen.query_one("#open-said")
         said = "Enter opens one" if is_root else "no right to capture; start again with sudo"
-        await until(pilot, lambda: any(said in str(one.render()) for one in note if one.display))
-        app.screen.query_one("#open-interfaces", OptionList).focus()
+        await until(pilot, lambda: said in "".join(shown(app)))
+        found = app.screen.query_one(OptionList)
+        found.highlighted = next(at for at, line in enumerate(shown(app)) if line.startswith(" lo "))
         await pilot.press("enter")
         if not is_root:
             assert said in str(word.render())

@@ -10,21 +10,21 @@ from dcpinspect.tui.stats_page import Happened, Measure, page
 from tests.tui.screens import SAMPLES
 
 
-def of(sample: str) -> tuple[Charts, list[Row], int]:
+def of(sample: str) -> tuple[Charts, list[Row], tuple[int, int]]:
     statistics = Statistics()
     with Reading([str(SAMPLES / sample)], track=True) as reading:
         for batch in reading:
             statistics.feed(batch)
-        return statistics.charts(reading.tables), statistics.rows(reading), reading.first_time_ns or 0
+        return statistics.charts(reading.tables), statistics.rows(reading), (reading.first_time_ns or 0, reading.last_time_ns or 0)
 
 
 @pytest.mark.parametrize("width", [20, 35, 40, 60, 80, 120, 297])
 @pytest.mark.parametrize("sample", ["tour.pcapng", "rollback.pcap", "midstream.pcap"])
 def test_lines_keep_to_their_width(sample: str, width: int) -> None:
-    charts, rows, first_ns = of(sample)
+    charts, rows, ends = of(sample)
     measures: tuple[Measure, ...] = ("messages", "bytes")
     for measure in measures:
-        for line, _ in page(charts, rows, first_ns, width=width, measure=measure):
+        for line, _ in page(charts, rows, ends, width=width, measure=measure):
             assert cells(line) <= width
             assert line.isprintable()
 
@@ -32,8 +32,8 @@ def test_lines_keep_to_their_width(sample: str, width: int) -> None:
 def test_it_says_how_often_how_large_how_fast() -> None:
     text = "\n".join(line for line, _ in page(*of("rollback.pcap"), width=120, measure="messages"))
     for part in (
-        "messages a second, at most 36k",
-        "bytes a second, at most 7.66M",
+        "messages over time, at most 36 in 1 ms",
+        "bytes over time, at most 7,663 in 1 ms",
         "dcp_mutation request                    84  52.2 %",
         "and 10 more, see below",
         "connection 1: bytes not acknowledged, at most 11,270, 9 % of its window of 131,072",
@@ -48,18 +48,18 @@ def test_it_says_how_often_how_large_how_fast() -> None:
 
 
 def test_of_nothing_there_is_nothing() -> None:
-    assert list(page(Charts(), [], 0, width=80, measure="messages")) == []
+    assert list(page(Charts(), [], (0, 0), width=80, measure="messages")) == []
 
 
 def test_charts_of_a_connection_mark_when_something_was_found() -> None:
-    charts, rows, first_ns = of("rollback.pcap")
+    charts, rows, ends = of("rollback.pcap")
     connection, start_ns, span_ns, values = charts.round_trips[0]
     at = start_ns + span_ns // 2
-    found = [Happened(connection, at, "!", "slow: it took long"), Happened(99, at, "!", "of another connection")]
-    lines = [line for line, _ in page(charts, rows, first_ns, width=100, measure="messages", found=found)]
+    found = [Happened(connection, at, "!", "warning", "slow: it took long"), Happened(99, at, "!", "warning", "of another connection")]
+    lines = [line for line, _ in page(charts, rows, ends, width=100, measure="messages", found=found)]
     title = next(place for place, line in enumerate(lines) if line.startswith(f"connection {connection}: slowest answer to a request"))
     marks = next(line for line in lines[title:] if "!" in line)
     assert marks.strip() == "!"
-    assert f"! {(at - first_ns) / 1e9:.3f} s  slow: it took long" in "\n".join(lines[title:])
+    assert f"! {(at - ends[0]) / 1e9:.3f} s  slow: it took long" in "\n".join(lines[title:])
     assert "of another connection" not in "\n".join(lines)
     assert values.any()

@@ -111,7 +111,7 @@ def test_its_messages_are_one_key_away_and_the_way_back_leads_to_the_same_stream
         await press(app, pilot, "backspace")
         assert (app.vbuckets.is_table, app.vbuckets.table.key) == (True, key)
         await press(app, pilot, "vertical_line")
-        assert (app.vbuckets.is_table, app.grid.vbucket) == (False, key[1])
+        assert (app.vbuckets.is_table, app.map.vbucket) == (False, key[1])
 
     play("rollback.pcap", scene)
 

@@ -32,7 +32,7 @@ def test_what_is_left_is_replaced_column_by_column(text: str, shown: str) -> Non
 
 
 LOOKS = (
-    *(("1", "n"), ("right",), ("2",), ("vertical_line",), ("vertical_line",), ("3",), ("vertical_line",), ("vertical_line",)),
+    *(("1", "n"), ("right",), ("2",), ("vertical_line",), ("vertical_line",), ("3",)),
     *(("4", "n"), ("5",), ("0",)),
 )
 """Keys that lead from one view and layout to the next."""
@@ -101,7 +101,6 @@ COLOURED = {
     "overview": ("0",),
     "packets": ("1", "n"),
     "vbuckets": ("2",),
-    "maps": ("vertical_line",),
     "heat": ("vertical_line",),
     "timeline": ("3",),
     "findings": ("4",),
@@ -119,11 +118,6 @@ def test_views_have_the_same_colours_in_all_themes(name: str, golden: Callable[[
             golden(f"tui/colours/{view}.txt", colours(app))
 
     play("rollback.pcap", scene, theme_name=name)
-
-
-def test_what_the_tree_of_histories_is_drawn_with_has_an_ascii_form() -> None:
-    (segment,) = AsciiOnly().apply([Segment("●━┏┻╌┃")], Color(0, 0, 0))
-    assert segment.text == "o-++-|"
 
 
 def test_without_colour_messages_of_all_kinds_are_as_bright_as_can_be() -> None:

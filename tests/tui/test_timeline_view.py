@@ -96,19 +96,10 @@ def test_vbuckets_that_are_marked_are_drawn_below_each_other_on_one_axis_of_time
         assert "\nvb 7\n" in screen(app) or app.lanes.virtual_size.height > app.lanes.size.height
         while app.lanes.vbucket_here == 8:
             await press(app, pilot, "down")
-        assert app.lanes.spoken().startswith("vbucket 7, stream #1 of connection 1")
+        assert app.lanes.spoken().startswith("vbucket 7, stream #")
         await press(app, pilot, "equals_sign")
         assert app.packets.filtering.text == "vbucket = 7"
-        await press(app, pilot, "backspace", "vertical_line")
-        assert "vb 7 con 2 #2" in screen(app)
-        await press(app, pilot, "vertical_line")
-        assert "b8b8…0008" in screen(app)
-        assert "b8b8…0007" not in screen(app)
-        assert "━ a branch of the failover log" in screen(app)
-        assert "promised, did not come" in screen(app)
-        assert "memory · memory-1" in screen(app), "what came stands below each stream where there is room"
-        await press(app, pilot, "vertical_line")
-        assert "promised, did not come" in screen(app)
+        await press(app, pilot, "backspace")
         here = app.lanes.vbucket_here
         await press(app, pilot, "m")
         assert (here in app.navigation.marked_vbuckets) == (here != 7)
@@ -128,12 +119,46 @@ def test_the_streams_of_another_capture_stand_below_along_the_same_seqnos() -> N
         assert "this capture: connection 1" in text
         assert "capture-loss.pcap: connection 1" in text
         assert app.lanes.axis == "seqno"
-        await press(app, pilot, "down", "enter")
+        await press(app, pilot, "end", "enter")
         assert app.navigation.current == "timeline"
         assert "this is in capture-loss.pcap" in screen(app)
-        await press(app, pilot, "up", "d", "vertical_line", "vertical_line")
-        assert app.lanes.track is not None
-        await press(app, pilot, "enter")
+        await press(app, pilot, "home", "enter")
         assert app.navigation.current == "packets"
 
     play("lossy.pcap", scene, beside=beside)
+
+
+def test_events_are_listed_in_order_and_enter_opens_the_chosen_one() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(7)
+        await settled(app, pilot)
+        events = app.timeline.events
+        assert "request from 0, no end: accepted" in screen(app)
+        rows = [one.event.row for one in app.lanes.told.events] if app.lanes.told is not None else []
+        assert rows == sorted(rows)
+        await press(app, pilot, "home")
+        for row in rows[:6]:
+            assert events.event is not None
+            assert (events.event.event.row, app.lanes.chosen_row or row) == (row, row)
+            await press(app, pilot, "down")
+        here = events.event
+        assert here is not None
+        assert app.lanes.stream == here.track, "the cursor of the lanes is in the event's stream"
+        await press(app, pilot, "enter")
+        assert app.packets.list.row == here.event.row
+        await press(app, pilot, "backspace")
+        assert events.event == here
+
+    play("rollback.pcap", scene)
+
+
+def test_the_list_follows_the_cursor_along_the_axis() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_vbucket(7, 45)
+        await settled(app, pilot)
+        chosen = app.timeline.events.event
+        assert chosen is not None
+        assert chosen.seqno <= 45
+        assert chosen.event.text.startswith(("memory snapshot 41-60", "6 gaps"))
+
+    play("rollback.pcap", scene)

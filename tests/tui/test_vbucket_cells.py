@@ -4,9 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.vbucket_cells import LEAST, LETTERS, MEASURES, Cells, edges, in_words, levels
+from dcpinspect.tui.vbucket_cells import LEAST, LETTERS, MEASURES, STATES, Cells, edges, in_words, levels
 from tests.tui.screens import Keys, play, press
 
 
@@ -42,7 +41,7 @@ def test_without_streams_there_are_the_vbuckets_of_a_bucket() -> None:
 
 
 def test_letters_are_for_verdicts_that_are_no_good_news() -> None:
-    assert set(LETTERS) < set(VBUCKET_VERDICTS)
+    assert set(LETTERS) < set(STATES)
     assert len(set(LETTERS.values())) == len(LETTERS)
     assert not {"caught-up", "advancing", "ended"} & set(LETTERS)
 
@@ -50,7 +49,7 @@ def test_letters_are_for_verdicts_that_are_no_good_news() -> None:
 def test_cells_hold_what_the_tables_say() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
-        records, cells = app.inspection.results.records, app.grid.cells
+        records, cells = app.inspection.results.records, app.map.cells
         table = records["vbuckets"]
         assert cells.numbers == sorted(set(table.values("vbucket")))
         for measure in ("items", "bytes", "rollbacks", "snapshots"):

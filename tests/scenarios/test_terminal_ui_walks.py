@@ -1,10 +1,15 @@
-"""Walks from opening a capture to the cause of its trouble, key by key: a part of docs/tui.md, which a test replays."""
+"""The walks of docs/tui.md, key by key, from opening a capture to the cause of its trouble."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
 
 from dcpinspect.records import dataclass
+from dcpinspect.tui.app import InspectApp
+from tests.tui.screens import Keys, play, press, screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ WALKS = (
                 "`:` `rollback` `Enter`",
                 "The first three of six notes are rollbacks, one for each cause. The first is about vbucket 7. The client rolled back as"
                 " the server asked.",
-                ("6 notes", "asked 60, told 50", "nothing is left to do"),
+                ("· 6", "asked 60, told 50", "nothing is left to do"),
             ),
             Step(
                 ("enter",),
@@ -67,9 +72,9 @@ WALKS = (
             Step(
                 ("v",),
                 "`v`",
-                "On each connection, the client is rolled back to 0 (`R`), starts again, and closes (`X`) before the"
+                "On each connection, the client is rolled back to 0 (`R`), starts again, and closes (`C`) before the"
                 " disk snapshot 0–90 is complete.",
-                ("rollback to 0", "0–90 cut disk", "connection closed"),
+                ("rollback to 0", "disk snapshot 0-90", "connection closed"),
             ),
             Step(("e",), "`e`", "The findings about it.", ("rollback",)),
         ),
@@ -78,12 +83,12 @@ WALKS = (
         "orphans.pcap",
         "Some vbuckets went silent. Which ones, and which side forgot them?",
         (
-            Step(("2", "n"), "`2` `n`", "Of nine vbuckets, the first with an error is 42.", ("vb 48 rolled back", "findings 1 error")),
+            Step(("2", "n"), "`2` `n`", "Of nine vbuckets, the first with an error is 42.", ("✖ 42 orphaned", "findings 1 error")),
             Step(
                 ("enter",),
                 "`Enter`",
                 "Its stream ended because the vbucket moved, and no other stream followed.",
-                ("state-changed", "never reopened"),
+                ("stream end: state-changed", "never reopened"),
             ),
             Step(
                 ("e",),
@@ -94,18 +99,30 @@ WALKS = (
             Step(
                 ("right_square_bracket",),
                 "`]`",
-                "The next evidence is of vbucket 45, which the client forgot, too.",
-                ("Evidence, 2 of 5", "the timeline of vbucket 45"),
+                "The next message of the evidence.",
+                ("Evidence, 2 of 5",),
             ),
         ),
     ),
 )
 
+PAGE = Path(__file__).parents[2] / "docs" / "tui.md"
 
-def lines() -> Iterator[str]:
-    """Yields the walks as Markdown."""
-    yield "## Finding the cause in three captures"
+
+@pytest.mark.slow
+@pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.capture)
+def test_the_keys_show_what_the_page_says(walk: Walk) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        for step in walk.steps:
+            await press(app, pilot, *step.keys)
+            seen = " ".join(screen(app).split())
+            assert [words for words in step.seen if words not in seen] == [], f"after {step.typed}"
+
+    play(walk.capture, scene)
+
+
+def test_the_page_names_every_key() -> None:
+    text = PAGE.read_text("utf-8")
     for walk in WALKS:
-        yield from ("", f"`dcpinspect sample_captures/{walk.capture}` - {walk.question}", "")
         for number, step in enumerate(walk.steps, 1):
-            yield f"{number}. {step.typed} - {step.text}"
+            assert f"{number}. {step.typed} - {step.text}" in text

@@ -1,0 +1,100 @@
+"""The list of what happened to a vbucket, one event per line, as the command ``timeline`` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.style import Style
+from textual.geometry import Size
+from textual.strip import Strip
+
+from dcpinspect.render.events import HEADING, event_line
+from dcpinspect.tui import theme
+from dcpinspect.tui.strips import LineView, room, strip, wrapped
+from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.tracks import Told
+
+_PAINTS = {
+    **{"request": "kind-request", "first-seen": "kind-request", "snapshot": "kind-marker"},
+    **{"system-event": "kind-system-event", "vbucket-state": "kind-system-event"},
+    **{"stream-end": "kind-end", "connection-closed": "kind-upkeep"},
+}
+"""Colours of events, by kind."""
+_TEXT = HEADING.index("Event")
+
+
+class EventList(LineView, can_focus=False, inherit_bindings=False):
+    """Requests with their answers, snapshots, gaps with their evidence, and ends; the chosen one is wrapped."""
+
+    HEAD = 1
+
+    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(glyphs, id=id)
+        self._events: Sequence[Told] = ()
+        self._first_ns = 0
+        self._more: list[str] = []
+        """Further lines of the chosen event."""
+
+    def show(self, events: Sequence[Told], first_ns: int) -> None:
+        """Shows the events of another vbucket, or more of the same."""
+        self._events, self._first_ns = events, first_ns
+        self.point(min(self.at, max(0, len(events) - 1)))
+
+    @property
+    def count(self) -> int:
+        """Number of events."""
+        return len(self._events)
+
+    @property
+    def event(self) -> Told | None:
+        """The event under the cursor."""
+        return self._events[self.at] if self.at < len(self._events) else None
+
+    def lines_of(self, place: int) -> tuple[int, int]:
+        """Returns the first line of an event, and how many it has."""
+        return (place, 1 + len(self._more)) if place == self.at else (place + len(self._more) * (place > self.at), 1)
+
+    def place_at(self, x: int, y: int) -> int | None:
+        """Returns the event at a line."""
+        del x
+        place = y if y <= self.at else max(self.at, y - len(self._more))
+        return place if place < self.count else None
+
+    def go(self, place: int) -> None:
+        """Moves the cursor to an event."""
+        self.point(max(0, min(place, self.count - 1)))
+        self.post_message(self.Moved(self))
+
+    def point(self, place: int) -> None:
+        """Puts the cursor on an event because something else points there."""
+        self.at = place
+        self._more = self._wrapped()[1:]
+        self.virtual_size = Size(self.size.width, self.HEAD + self.count + len(self._more))
+        self.bring()
+
+    def _wrapped(self) -> list[str]:
+        one = self.event
+        return [] if one is None else wrapped(one.event.text, max(10, self.scrollable_content_region.width - _TEXT - 2))
+
+    def on_resize(self) -> None:
+        """Wraps the chosen event to the new width."""
+        self.point(self.at)
+
+    def render_line(self, y: int) -> Strip:
+        """Draws one visible line; the heading stays at the top."""
+        base, width = self.rich_style, room(self)
+        if y == 0:
+            return strip([(f" {HEADING}", self.dim_style())], width, base)
+        line = int(self.scroll_offset.y) + y - self.HEAD
+        place = self.place_at(0, line)
+        if place is None:
+            return Strip.blank(width, base)
+        event, is_here = self._events[place].event, place == self.at
+        style = base + theme.style_of(self.app, _PAINTS.get(event.kind, ""))
+        if event.kind == "gap" and event.text.partition(":")[0].endswith(("unexplained", "capture-loss")):
+            style = base + theme.style_of(self.app, "severity-warning")
+        style += self.cursor_style() if is_here else Style()
+        if is_here and line > place:
+            return strip([(f"{self._glyphs.cursor}{'':<{_TEXT}}{self._more[line - place - 1]}", style)], width, style)
+        text = event_line(event._replace(text=self._wrapped()[0]) if is_here else event, self._first_ns, width=None)
+        return strip([(self._glyphs.cursor if is_here else " ", style), (text, style)], width, style)

@@ -1,0 +1,291 @@
+"""The map of vbuckets: a cell for each, as large as fits, in the colour of its worst finding, its state, or a measure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from rich.style import Style
+from rich.text import Text
+from textual.geometry import Size
+from textual.strip import Strip
+
+from dcpinspect.escape import clip
+from dcpinspect.tui import theme
+from dcpinspect.tui.charts import short
+from dcpinspect.tui.results import Results
+from dcpinspect.tui.strips import LineView, Piece, flowed, strip
+from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.vbucket_cells import LEVELS, MEASURES, Cells, edges, in_words, levels
+
+LABEL = 5
+"""Width of the number before a line of cells, in columns."""
+GROUP = 8
+"""Number of cells between two wider gaps."""
+WIDEST, HIGHEST = 7, 3
+"""Greatest size of a cell, with the gap behind it."""
+WORDS = 26
+"""Width of a cell that says in words what it is, in columns."""
+MOST_HOT = 5
+"""Number of vbuckets that are listed as having most of a measure."""
+_MEASURES = tuple(MEASURES)
+_ACROSS = (128, 96, 64, 48, 32, 24, 16, 8)
+_EACH = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+class Layout(NamedTuple):
+    """How many vbuckets share a cell, how many cells stand in a line, and how large they are."""
+
+    each: int = 1
+    across: int = 64
+    wide: int = 1
+    high: int = 1
+    has_words: bool = False
+
+    def left_of(self, place: int) -> int:
+        """Returns the first column of a cell, by its place in its line."""
+        return place * self.wide if self.has_words else LABEL + place * self.wide + place // GROUP
+
+    def lines(self, count: int) -> int:
+        """Returns the height of a map of so many vbuckets."""
+        return -(-count // (self.each * self.across)) * self.high
+
+
+def fitting(count: int, width: int, height: int, *, is_few: bool) -> Layout:
+    """Returns the layout that fits: few vbuckets have words; of many, as few as possible share a cell, and cells have gaps."""
+    if is_few:
+        across = max(1, min(count, width // WORDS))
+        return Layout(1, -(-count // -(-count // across)), max(1, min(width // across, WORDS)), 1, True)
+    found = []
+    for each in _EACH:
+        for across in _ACROSS:
+            wide = min((width - LABEL - (across - 1) // GROUP) // across, WIDEST)
+            one = Layout(each, across, wide)
+            if wide >= 1 and one.lines(count) <= height:
+                high = max(1, min(height // one.lines(count), HIGHEST, wide // 2))
+                found.append((-each, wide > 1, across.bit_count() == 1, wide * high, one._replace(high=high)))
+        if found:
+            break
+    return max(found)[-1] if found else Layout(_EACH[-1], GROUP)
+
+
+class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
+    """All vbuckets of a bucket, or only those with streams if they are few."""
+
+    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(glyphs, id=id)
+        self.cells = Cells(None)
+        self.measure = _MEASURES[0]
+        self._is_chosen = False
+        """Whether the user has chosen the measure."""
+        self.form = Layout()
+        self._marked: frozenset[int] = frozenset()
+        self._vbucket: int | None = None
+        """The vbucket that the cursor was moved to; it stays when cells change."""
+        self._worst: list[int] = []
+        """Vbucket of each cell that has the worst state, or most of the measure."""
+        self.values = self._levels = self.cells.values("items")
+        self._edges: list[int] = []
+
+    def show(self, results: Results) -> None:
+        """Shows the results so far."""
+        self.cells = Cells(results.records.get("vbuckets"), results.records.get("snapshots"))
+        if not self._is_chosen:
+            self.measure = self.cells.telling()
+        self._measure()
+
+    def _measure(self) -> None:
+        self.values = self.cells.values(self.measure)
+        self._edges = edges(self.values, self.measure)
+        self._levels = levels(self.values, self._edges)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        numbers = self.cells.numbers if self.cells.by_number else []
+        self.form = fitting(max(1, len(numbers)), self.size.width, max(1, self.size.height), is_few=self.cells.has_few)
+        each = self.form.each
+        self._worst = [max(numbers[at : at + each], key=self._amount) for at in range(0, len(numbers), each)]
+        self.virtual_size = Size(self.size.width, self.form.lines(len(numbers)))
+        self.at = 0 if self._vbucket is None else self._place_of(self._vbucket)
+        self.bring()
+        self.post_message(self.Moved(self))
+
+    def _amount(self, number: int) -> int:
+        return int(self.values[number])
+
+    def on_resize(self) -> None:
+        """Makes the cells as large as fit now."""
+        self._arrange()
+
+    def needed(self, width: int, most: int) -> int:
+        """Returns how many of ``most`` lines the map takes at a width."""
+        count = len(self.cells.numbers)
+        return min(most, fitting(count, width, most, is_few=self.cells.has_few).lines(count)) if self.cells.by_number else 1
+
+    def mark(self, vbuckets: Sequence[int]) -> None:
+        """Marks the vbuckets that timelines are compared with."""
+        self._marked = frozenset(vbuckets)
+        self.refresh()
+
+    def next_measure(self) -> None:
+        """Shows the next measure; shows states first, if the map has chosen another measure by itself."""
+        place = _MEASURES.index(self.measure) + 1 if self._is_chosen or self.measure == "verdict" else 0
+        self.measure, self._is_chosen = _MEASURES[place % len(_MEASURES)], True
+        self._measure()
+
+    # -- the cursor ---------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """Number of cells."""
+        return len(self._worst)
+
+    @property
+    def across(self) -> int:
+        """Number of cells in a line."""
+        return self.form.across
+
+    def lines_of(self, place: int) -> tuple[int, int]:
+        """Returns the first line of a cell, and its height."""
+        return place // self.form.across * self.form.high, self.form.high
+
+    @property
+    def vbucket(self) -> int:
+        """The vbucket under the cursor; in a cell of several, the one that was moved to, or the worst."""
+        if self._vbucket is not None and self.at == self._place_of(self._vbucket):
+            return self._vbucket
+        return self._worst[self.at] if self.at < len(self._worst) else 0
+
+    def go(self, place: int) -> None:
+        """Moves the cursor to a cell."""
+        if self._worst:
+            self._vbucket = self._worst[max(0, min(place, self.count - 1))]
+        super().go(place)
+
+    def move_to(self, vbucket: int) -> None:
+        """Moves the cursor to a vbucket, or to the next one that is shown."""
+        self._vbucket = self.cells.numbers[min(int(np.searchsorted(self.cells.numbers, vbucket)), len(self.cells.numbers) - 1)]
+        super().go(self._place_of(self._vbucket))
+
+    def _place_of(self, vbucket: int) -> int:
+        return min(int(np.searchsorted(self.cells.numbers, vbucket)) // self.form.each, max(0, self.count - 1))
+
+    def place_at(self, x: int, y: int) -> int | None:
+        """Returns the cell at a column and a line."""
+        column = next((one for one in range(self.across) if 0 <= x - self.form.left_of(one) < self.form.wide), None)
+        place = -1 if column is None else y // self.form.high * self.across + column
+        return place if 0 <= place < self.count else None
+
+    def is_bad(self, place: int) -> bool:
+        """Whether there is an error or a warning about a vbucket of the cell."""
+        numbers = self.cells.numbers[place * self.form.each : (place + 1) * self.form.each]
+        return any(self.cells.severity(number) is not None for number in numbers)
+
+    def hot(self) -> list[int]:
+        """Returns the vbuckets by falling measure; among equals, the lower number comes first. Vbuckets with 0 are left out."""
+        order = sorted(self.cells.by_number, key=lambda number: (-self._amount(number), number))
+        return [number for number in order if self._amount(number) > 0]
+
+    def next_hot(self) -> bool:
+        """Moves the cursor to the vbucket with the greatest measure, and from there to the next. Returns whether there is one."""
+        order = self.hot()
+        if order:
+            self.move_to(order[order.index(self.vbucket) + 1 if self.vbucket in order[:-1] else 0])
+        return bool(order)
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def render_line(self, y: int) -> Strip:
+        """Draws one visible line."""
+        form, base = self.form, self.rich_style
+        row, part = divmod(int(self.scroll_offset.y) + y, form.high)
+        places = range(row * form.across, min((row + 1) * form.across, self.count))
+        if not places:
+            words = " no vbucket was requested" if y == 0 and not self.count else ""
+            return strip([(words, self.dim_style())], self.size.width, base)
+        pieces: list[Piece] = []
+        if not form.has_words:
+            first = self.cells.numbers[places[0] * form.each]
+            pieces.append((f"{first:>{LABEL - 1}} " if part == 0 else " " * LABEL, self.dim_style()))
+        for place in places:
+            if place > places[0] and place % GROUP == 0 and not form.has_words:
+                pieces.append((" ", base))
+            pieces += self._cell(place, part, base)
+        return strip(pieces, self.size.width, base)
+
+    def _sign(self, number: int) -> tuple[str, Style]:
+        """Returns the sign of a vbucket, and its style; letters stand on their colour."""
+        if self.measure != "verdict":
+            level = int(self._levels[number])
+            sign, paint = (self._glyphs.blocks[level - 1], f"scale-{level}") if level else (self._glyphs.silent, "")
+        else:
+            sign, paint = self.cells.mark(number, self._glyphs)
+        sign = self._glyphs.mark if number in self._marked else sign
+        style = theme.style_of(self.app, paint)
+        is_block = sign in self._glyphs.shades or sign in self._glyphs.blocks
+        return sign, style if is_block or not paint else style + Style(reverse=True, bold=True)
+
+    def _cell(self, place: int, part: int, base: Style) -> list[Piece]:
+        number, wide = self._worst[place], self.form.wide
+        room = max(1, wide - 1)
+        gap = [(" " * (wide - room), base)]
+        own = base + self.cursor_style() if place == self.at and self.has_focus else base
+        if number not in self.cells.by_number:
+            return [(" " * room, own), *gap]
+        sign, style = self._sign(number)
+        if self.form.has_words:
+            words = clip(f" {number:<4} {self._words(number)}", max(0, room - 2)).ljust(max(0, room - 2))
+            return [(" ", own), (sign, own + style), (words, own), *gap]
+        is_letter = bool(style.reverse)
+        text = sign.center(room) if is_letter and part == (self.form.high - 1) // 2 else " " * room if is_letter else sign * room
+        if place == self.at and self.has_focus:
+            text, style = (f"{sign}".center(room), Style(reverse=False, bold=True)) if part == 0 else (" " * room, Style())
+            return [(text, own + style), *gap]
+        return [(text, base + style), *gap]
+
+    # -- words --------------------------------------------------------------------------------------------
+
+    def legend(self, width: int) -> Text:
+        """Returns what colours and signs mean, with the number of vbuckets of each, in lines that fit; nothing is cut."""
+        title, entries = self._entries()
+        return flowed(Text.assemble((title, "bold")), entries, width)
+
+    def _entries(self) -> tuple[str, list[Text]]:
+        if self.measure == "verdict" or not self.cells.by_number:
+            entries = []
+            for sign, paint, count, words in self.cells.entries(self._glyphs):
+                style = theme.style_of(self.app, paint) + Style(reverse=sign not in self._glyphs.shades, bold=True)
+                entries.append(Text.assemble((sign, style), f" {count:,} {words}"))
+            return "", entries or [Text("no vbucket was requested")]
+        unit, found = MEASURES[self.measure], []
+        known = list(self.cells.by_number)
+        sizes = np.bincount(self._levels[known], minlength=LEVELS + 1).tolist()
+        most = int(self.values[known].max(initial=0))
+        is_close = len({short(edge) for edge in self._edges}) < len(self._edges)
+        for place, edge in enumerate(self._edges, LEVELS - len(self._edges)):
+            amount = f"{edge:,}" if is_close else short(edge)
+            sign = (self._glyphs.blocks[place], theme.style_of(self.app, f"scale-{place + 1}"))
+            found.append(Text.assemble(sign, f" {amount}{'' if edge == most else '+'} ({sizes[place + 1]:,})"))
+        if sizes[0]:
+            found.append(Text(f"{self._glyphs.silent} {sizes[0]:,} with none"))
+        why = "" if self._is_chosen else f"all {self.cells.state(known[0]).replace('-', ' ')}, so shown by "
+        return f"{why}{self.measure}{'' if unit == self.measure else f', {unit}'}:", found
+
+    def _words(self, number: int) -> str:
+        """Returns the state of a vbucket, or its measure."""
+        return self.cells.state(number).replace("-", " ") if self.measure == "verdict" else in_words(self._amount(number), self.measure)
+
+    def hot_text(self) -> Text:
+        """Returns the vbuckets that have most of the measure, one line each."""
+        if self.measure == "verdict":
+            order = [number for number in self.hot() if self.cells.mark(number, self._glyphs)[0] not in self._glyphs.shades]
+        else:
+            order = self.hot() if len(self._edges) > 1 else []  # if all have the same value, none has most
+        out = Text()
+        for number in order[:MOST_HOT]:
+            sign, style = self._sign(number)
+            out.append_text(Text.assemble((sign, style), f" vb {number:<5} {self._words(number)}\n"))
+        if len(order) > MOST_HOT:
+            out.append(f"and {len(order) - MOST_HOT:,} more; o goes from one to the next\n", "dim")
+        return out
