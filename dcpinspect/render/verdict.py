@@ -160,6 +160,16 @@ def clock(time_ns: int) -> str:
     return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%H:%M:%S}"
 
 
+LETTERS = {
+    "behind": "b",
+    "lost-something": "L",
+    "orphaned": "O",
+    "starved-by-flow-control": "W",
+    "rolled-back": "R",
+    "refused": "N",
+    "never-answered": "U",
+}
+"""States that somebody would ask about, with their letters; the others are drawn as blocks."""
 LOST = ("unexplained", "capture-loss")
 """Causes of gaps in which something may be missing; gaps of all other causes miss nothing."""
 

@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.escape import escape
+from dcpinspect.render.findings import GLYPHS
 from dcpinspect.render.lane_paint import events_legend
 from dcpinspect.render.lanes import Scale
 from dcpinspect.render.lines import counted
 from dcpinspect.render.palette import PAINTS
 from dcpinspect.render.shape import Shape, by_seqno
+from dcpinspect.render.verdict import LETTERS, stood
 from dcpinspect.report.contents import Timeline
 from dcpinspect.statistics import Charts, Counted
 from dcpinspect.streams import words as w
@@ -37,15 +39,6 @@ _MARKS = 200
 """Greatest number of letters drawn for a stream."""
 _STREAM, _DELIVERED = 42, 36
 """Height of a stream in units, and the further height of one that delivered something: snapshots and items."""
-SIGNS = {
-    "behind": "b",
-    "orphaned": "O",
-    "starved-by-flow-control": "F",
-    "rolled-back": "R",
-    "refused": "X",
-    "never-answered": "?",
-}
-"""Letters shown in the map for verdicts that are bad news."""
 
 
 def xml(element: Element) -> str:
@@ -71,27 +64,31 @@ def _add(parent: Element, tag: str, text: str | None = None, **attributes: str |
 
 
 def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Element:
-    """Returns a map of a client's vbuckets: one cell each, in the colour of its verdict.
+    """Returns a map of a client's vbuckets: one cell each, in the colour of its worst finding, or of how it stood.
 
     ``linked``: the vbuckets that have a timeline on the page.
     """
-    names = ("client", "vbucket", "verdict", "findings", "last_seqno")
-    rows = [row for row in zip(*(vbuckets.values(name) for name in names), strict=True) if row[0] == client]
+    names = ("client", "vbucket", "verdict", "findings", "last_seqno", "requested_end", "gaps", "behind")
+    every = (dict(zip(names, row, strict=True)) for row in zip(*(vbuckets.values(name) for name in names), strict=True))
+    rows = [row for row in every if row["client"] == client]
     across = 64 if len(rows) > 256 else 32 if len(rows) > 16 else 8
     size = (WIDE - 2 * _LEFT) / across
     high = size if across > 8 else 28.0
     found = _svg(_LEFT * 2 + -(-len(rows) // across) * high, f"verdicts of {len(rows):,} vbuckets of {escape(client)}", kind="map")
-    for place, (_, vbucket, verdict, findings, last) in enumerate(rows):
+    for place, row in enumerate(rows):
+        vbucket, verdict, findings, last = row["vbucket"], stood(row), row["findings"] or {}, row["last_seqno"]
+        severity = next((one for one in ("error", "warning") if findings.get(one)), None)
+        paint = f"severity-{severity}" if severity else "verdict-behind" if verdict == "lost-something" else f"verdict-{verdict}"
         x, y = _LEFT + place % across * size, _LEFT + place // across * high
         parent = _add(found, "a", href=f"#vb-{vbucket}") if vbucket in linked else found
-        cell = _add(parent, "rect", x=x, y=y, width=size - 1, height=high - 1, class_=f"fill-verdict-{verdict}")
-        trouble = ", ".join(f"{count} {severity}{'' if count == 1 else 's'}" for severity, count in (findings or {}).items() if count)
+        cell = _add(parent, "rect", x=x, y=y, width=size - 1, height=high - 1, class_=f"fill-{paint}")
+        trouble = ", ".join(f"{count} {severity}{'' if count == 1 else 's'}" for severity, count in findings.items() if count)
         told = [f"vb {vbucket}: {verdict}", "nothing received" if last is None else f"last seqno {last}", trouble]
         _add(cell, "title", ", ".join(filter(None, told)))
         if across == 8:
             _add(parent, "text", f"{vbucket} {verdict}", x=x + size / 2, y=y + high * 0.65, class_="sign")
-        elif verdict in SIGNS:
-            _add(parent, "text", SIGNS[verdict], x=x + size / 2, y=y + size * 0.72, class_="sign", font_size=size * 0.7)
+        elif sign := GLYPHS[severity] if severity else LETTERS.get(verdict):
+            _add(parent, "text", sign, x=x + size / 2, y=y + size * 0.72, class_="sign", font_size=size * 0.7)
     return found
 
 

@@ -8,9 +8,9 @@ from rich.style import Style
 from textual.geometry import Size
 from textual.strip import Strip
 
-from dcpinspect.render.events import HEADING, event_line
+from dcpinspect.render.events import EventLines
 from dcpinspect.tui import theme
-from dcpinspect.tui.strips import LineView, room, strip, wrapped
+from dcpinspect.tui.strips import LineView, room, strip
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.tracks import Told
 
@@ -20,7 +20,6 @@ _PAINTS = {
     **{"stream-end": "kind-end", "connection-closed": "kind-upkeep"},
 }
 """Colours of events, by kind."""
-_TEXT = HEADING.index("Event")
 
 
 class EventList(LineView, can_focus=False, inherit_bindings=False):
@@ -32,13 +31,21 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         super().__init__(glyphs, id=id)
         self._events: Sequence[Told] = ()
         self._first_ns = 0
-        self._more: list[str] = []
-        """Further lines of the chosen event."""
+        self._whole = self._short = EventLines((), 0, None)
+        """The lines of events: wrapped, and each in one line."""
+        self._chosen: list[str] = [""]
+        """Lines of the chosen event."""
 
     def show(self, events: Sequence[Told], first_ns: int) -> None:
         """Shows the events of another vbucket, or more of the same."""
         self._events, self._first_ns = events, first_ns
+        self._lay_out()
         self.point(min(self.at, max(0, len(events) - 1)))
+
+    def _lay_out(self) -> None:
+        found = [one.event for one in self._events]
+        self._short = EventLines(found, self._first_ns, None)
+        self._whole = EventLines(found, self._first_ns, max(40, room(self) - 1))
 
     @property
     def count(self) -> int:
@@ -52,12 +59,12 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
 
     def lines_of(self, place: int) -> tuple[int, int]:
         """Returns the first line of an event, and how many it has."""
-        return (place, 1 + len(self._more)) if place == self.at else (place + len(self._more) * (place > self.at), 1)
+        return (place, len(self._chosen)) if place == self.at else (place + (len(self._chosen) - 1) * (place > self.at), 1)
 
     def place_at(self, x: int, y: int) -> int | None:
         """Returns the event at a line."""
         del x
-        place = y if y <= self.at else max(self.at, y - len(self._more))
+        place = y if y <= self.at else max(self.at, y - len(self._chosen) + 1)
         return place if place < self.count else None
 
     def go(self, place: int) -> None:
@@ -68,23 +75,20 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
     def point(self, place: int) -> None:
         """Puts the cursor on an event because something else points there."""
         self.at = place
-        self._more = self._wrapped()[1:]
-        self.virtual_size = Size(self.size.width, self.HEAD + self.count + len(self._more))
+        self._chosen = [""] if self.event is None else self._whole.of(self.event.event)
+        self.virtual_size = Size(self.size.width, self.HEAD + self.count + len(self._chosen) - 1)
         self.bring()
-
-    def _wrapped(self) -> list[str]:
-        one = self.event
-        return [] if one is None else wrapped(one.event.text, max(10, self.scrollable_content_region.width - _TEXT - 2))
 
     def on_resize(self) -> None:
         """Wraps the chosen event to the new width."""
+        self._lay_out()
         self.point(self.at)
 
     def render_line(self, y: int) -> Strip:
         """Draws one visible line; the heading stays at the top."""
         base, width = self.rich_style, room(self)
         if y == 0:
-            return strip([(f" {HEADING}", self.dim_style())], width, base)
+            return strip([(f" {self._short.heading}", self.dim_style())], width, base)
         line = int(self.scroll_offset.y) + y - self.HEAD
         place = self.place_at(0, line)
         if place is None:
@@ -94,7 +98,5 @@ class EventList(LineView, can_focus=False, inherit_bindings=False):
         if event.kind == "gap" and event.text.partition(":")[0].endswith(("unexplained", "capture-loss")):
             style = base + theme.style_of(self.app, "severity-warning")
         style += self.cursor_style() if is_here else Style()
-        if is_here and line > place:
-            return strip([(f"{self._glyphs.cursor}{'':<{_TEXT}}{self._more[line - place - 1]}", style)], width, style)
-        text = event_line(event._replace(text=self._wrapped()[0]) if is_here else event, self._first_ns, width=None)
+        text = self._chosen[line - place] if is_here else self._short.of(event)[0]
         return strip([(self._glyphs.cursor if is_here else " ", style), (text, style)], width, style)

@@ -120,7 +120,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     @property
     def lines(self) -> int:
         """Height of the whole list, in lines."""
-        return max(1, self._first[-1])
+        return max(self._first[-1], not self._hidden) + bool(self._hidden)
 
     def lines_of(self, place: int) -> tuple[int, int]:
         """Returns the first line of an item, and how many it has."""
@@ -153,7 +153,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
             else:
                 self._more[self.at] = self._whole(self.at)
         self._first = [0, *accumulate(1 + len(more) for more in self._more)]
-        self.virtual_size = Size(self.size.width, self.lines + bool(self._hidden))
+        self.virtual_size = Size(self.size.width, self.lines)
 
     def _whole(self, place: int) -> list[str]:
         """Returns what a finding says and what to do, in lines."""
@@ -209,7 +209,7 @@ class FindingList(LineView, can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """Draws one visible line."""
         line, base, width = int(self.scroll_offset.y) + y, self.rich_style, room(self)
-        if self._hidden and line == self.lines - (not self._items):
+        if self._hidden and line == self.lines - 1:
             hidden = sum(one.rule in self._hidden for one in self.findings)
             return strip([(f" {hidden:,} findings of {', '.join(sorted(self._hidden))} are hidden (Esc shows them)", base)], width, base)
         if not self._items and line == 0 and not self._hidden:

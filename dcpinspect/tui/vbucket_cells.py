@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Numbers
 from dcpinspect.protocol.message import Severity
-from dcpinspect.render.verdict import LOST, stood
+from dcpinspect.render.verdict import LETTERS, LOST, stood
 from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tables.records import Records
 from dcpinspect.tui.theme import Glyphs
@@ -42,16 +42,6 @@ TELLING = ("behind", "gaps", "rollbacks", "items", "bytes", "snapshots", "from d
 ALIKE = 0.1
 """Values that differ by at most this part of the greatest value are alike."""
 
-LETTERS = {
-    "behind": "b",
-    "lost-something": "L",
-    "orphaned": "O",
-    "starved-by-flow-control": "W",
-    "rolled-back": "R",
-    "refused": "N",
-    "never-answered": "U",
-}
-"""States that somebody would ask about, with their letters; the others are drawn as blocks."""
 STATES = (*VBUCKET_VERDICTS[:5], "lost-something", *VBUCKET_VERDICTS[5:])
 """Verdicts as ``stood`` tells them, the worst first."""
 

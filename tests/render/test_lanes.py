@@ -110,7 +110,7 @@ def test_the_worst_cause_wins_a_cell() -> None:
 def test_events_stand_at_their_seqnos() -> None:
     story = made(gaps=[(2, 5, "seqno-advanced")], last_seqno=8, end_reason="ok")
     assert lanes(by_seqno(story, [Mark(1, "S"), Mark(99, "V")]), Scale.of(0, 9, 10)).events == " S  ^   E "
-    assert drawn(made(last_seqno=8, end_reason="connection-closed")).events == "        X "
+    assert drawn(made(last_seqno=8, end_reason="connection-closed")).events == "        C "
 
 
 @given(st.integers(0, 2**63), st.integers(1, 10**9), st.integers(1, 300), st.integers(1, 40))

@@ -11,11 +11,11 @@ from tests.peers.truth import SAMPLES
 from tests.report.gathered import gathered
 
 
-def test_the_map_has_a_cell_for_each_vbucket_in_the_colour_of_its_verdict() -> None:
+def test_the_map_has_a_cell_for_each_vbucket_and_an_error_wins_the_colour() -> None:
     told = gathered(SAMPLES / "orphans.pcap")
     drawn = pictures.vbucket_map(told.vbuckets, told.vbuckets.values("client")[0], frozenset({42}))
     kinds = [one.get("class", "") for one in drawn.iter("rect")]
-    assert kinds.count("fill-verdict-orphaned") == told.vbuckets.values("verdict").count("orphaned") == 2
+    assert kinds.count("fill-severity-error") == sum(bool((found or {}).get("error")) for found in told.vbuckets.values("findings")) == 3
     assert len(kinds) == len(told.vbuckets)
     assert [one.get("href") for one in drawn.iter("a")] == ["#vb-42"]
 
@@ -28,7 +28,7 @@ def test_a_timeline_has_each_snapshot_gap_and_event() -> None:
     assert "0–10 disk" in titles
     assert any(re.fullmatch(r"rollback: 12 seqnos", one) for one in titles)
     letters = [one.text for one in drawn.iter("text") if "mark" in one.get("class", "")]
-    assert sorted(filter(None, letters)) == ["B", "E", "Q", "Q", "Q", "R", "X"]
+    assert sorted(filter(None, letters)) == ["B", "C", "E", "Q", "Q", "Q", "R"]
 
 
 def test_gaps_that_fall_on_one_place_are_drawn_once_with_all_their_seqnos() -> None:
@@ -61,7 +61,7 @@ def test_the_legend_has_what_is_drawn_and_no_more() -> None:
     drawn = [pictures.timeline(told)]
     assert {word for _, word in pictures.legend("snapshot", drawn)} == {"memory", "disk"}
     assert "capture-loss" not in {word for _, word in pictures.legend("cause", drawn)}
-    assert {letter for letter, _ in pictures.letters(drawn)} == {"B", "E", "Q", "R", "X"}
+    assert {letter for letter, _ in pictures.letters(drawn)} == {"B", "C", "E", "Q", "R"}
     assert pictures.legend("cause", []) == pictures.letters([]) == []
 
 

@@ -119,10 +119,16 @@ def test_the_streams_of_another_capture_stand_below_along_the_same_seqnos() -> N
         assert "this capture: connection 1" in text
         assert "capture-loss.pcap: connection 1" in text
         assert app.lanes.axis == "seqno"
-        await press(app, pilot, "end", "enter")
+        await press(app, pilot, "home")
+        while app.lanes.track is not None and not app.lanes.track.source:
+            await press(app, pilot, "down")
+        await press(app, pilot, "enter")
         assert app.navigation.current == "timeline"
         assert "this is in capture-loss.pcap" in screen(app)
-        await press(app, pilot, "home", "enter")
+        await press(app, pilot, "home")
+        while app.lanes.track is not None and app.lanes.track.source:
+            await press(app, pilot, "down")
+        await press(app, pilot, "enter")
         assert app.navigation.current == "packets"
 
     play("lossy.pcap", scene, beside=beside)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.theme import UNICODE
 from dcpinspect.tui.vbucket_cells import LEAST, LETTERS, MEASURES, STATES, Cells, edges, in_words, levels
 from tests.tui.screens import Keys, play, press
 
@@ -54,7 +55,7 @@ def test_cells_hold_what_the_tables_say() -> None:
         assert cells.numbers == sorted(set(table.values("vbucket")))
         for measure in ("items", "bytes", "rollbacks", "snapshots"):
             assert cells.values(measure).sum() == sum(table.values(measure))
-        assert sum(cells.verdicts().values()) == len(cells.numbers)
+        assert sum(count for _, _, count, _ in cells.entries(UNICODE)) == len(cells.numbers)
         disk, heard = cells.values("from disk"), cells.values("last heard")
         rows = list(zip(*(records["snapshots"].values(name) for name in ("vbucket", "type", "items")), strict=True))
         for number in cells.numbers:

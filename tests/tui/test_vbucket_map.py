@@ -73,7 +73,7 @@ def test_arrows_and_clicks_move_the_cursor() -> None:
 
 
 def test_cells_have_gaps_and_are_larger_where_there_is_room() -> None:
-    for width, height in ((75, 18), (80, 33), (160, 46), (300, 60)):
+    for width, height in ((80, 18), (80, 33), (160, 46), (300, 60)):
         form = fitting(1024, width, height, is_few=False)
         assert form.each == 1
         assert form.left_of(form.across - 1) + form.wide <= width
