@@ -125,20 +125,10 @@ def _why_nothing(reading: Reading, vbucket: int, connection: str | None, filter_
         return f"--filter {escape(filter_)}: true for no stream of vbucket {vbucket}{where}; streams --vbucket {vbucket} lists all"
     if vbucket in known:
         return f"--connection {escape(connection or '')}: no stream of vbucket {vbucket} is on it; streams --vbucket {vbucket} lists all"
-    there = f"there are {_ranges(known)}" if known else "there is no stream at all"
+    from dcpinspect.findings.finding import ranges  # deferred: most captures have the vbucket
+
+    there = f"there are {ranges(known)}" if known else "there is no stream at all"
     return f"--vbucket {vbucket}: no stream of this vbucket was captured; {there}"
-
-
-def _ranges(numbers: Sequence[int], most: int = 20) -> str:
-    """Writes sorted numbers in few words: ``1-5, 9``."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and spans[-1][1] == number - 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    told = [f"{low}-{high}" if low < high else str(low) for low, high in spans[:most]]
-    return ", ".join([*told, "…"] if len(spans) > most else told)
 
 
 class _Messages:

@@ -1,13 +1,17 @@
-"""The JSON of messages as programs. A program writes what ``json.message_object`` returns for a kind of message.
+"""The JSON of many messages at once, byte for byte the same as from ``json.message_object`` and ``json.dump``.
 
-Operations write the parts that differ from message to message.
+A program writes the object of a kind of message. Operations write the parts that differ from message to message.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dcpinspect.export import row_text as rt
-from dcpinspect.export.json import dump, field_object, message_object, scalar_value, value_object
+from dcpinspect.export.json import Values, dump, field_object, message_object, scalar_value, value_object
 from dcpinspect.export.row_programs import COLUMN, HEADER_CONSTANTS, WORDY, LookUp, Programs, datatype_of, encoding_of
+from dcpinspect.export.row_run import Run
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
 from dcpinspect.protocol.fields import Kind
 from dcpinspect.protocol.header import HEADER_SIZE
@@ -18,6 +22,34 @@ _HEAD_COLUMNS = frozenset(
     {"row", "connection", "frame", "last_frame", "stream_offset", "length", "vbucket", "collection_id"}
     | {"request_row", "request_stream_offset", "rtt_ns"}
 )
+
+
+class JsonRows:
+    """Writes messages of a reading as JSON; remembers the kinds it has met."""
+
+    def __init__(self, *, fields: bool, values: Values, before: bytes = b"", after: bytes = b"") -> None:
+        """``before`` and ``after`` stand around every object."""
+        self._programs = JsonPrograms(fields=fields, before=before, after=after)
+        self._values = values
+        self._before = before
+        self._after = after
+
+    def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes]:
+        """Yields the JSON of these messages in order, many in a piece."""
+        if self._values != "full" or not rt.write_rows.is_compiled:
+            yield from (self._ordinary(batch, index) for index in rows.tolist())
+            return
+        run = _JsonRun(self._programs, batch, rows)
+        yield from run.pieces(lambda place: self._ordinary(batch, int(rows[place])))
+
+    def _ordinary(self, batch: MessageBatch, index: int) -> bytes:
+        return self._before + dump(message_object(batch, index, fields=self._programs.fields, values=self._values)) + self._after
+
+
+class _JsonRun(Run):
+    """Writes the objects of messages."""
+
+    xattrs_are_json = True
 
 
 class JsonPrograms(Programs):

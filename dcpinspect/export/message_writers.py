@@ -164,7 +164,7 @@ class JsonWriter:
     """Writes annotated objects in the frame of the format."""
 
     def __init__(self, target: Target, wishes: Wishes, frame: JsonArray) -> None:
-        from dcpinspect.export.json_run import JsonRows
+        from dcpinspect.export.json_programs import JsonRows
 
         self._target = target
         self._frame = frame

@@ -8,7 +8,6 @@ keys and values are known: operations see only places and sizes.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -81,7 +80,7 @@ _BODYLESS = np.array(
 )
 
 
-class Run(ABC):
+class Run:
     """Some messages of a batch on their way through the kernel."""
 
     xattrs_are_json = False
@@ -105,9 +104,8 @@ class Run(ABC):
         self._choose_programs()
         self._data = batch.data if batch.redactor is None else self._redacted(batch.redactor)
 
-    @abstractmethod
     def prepare(self) -> None:
-        """Puts what comes first beside the buffer."""
+        """Puts what comes first beside the buffer: for most rows, nothing does."""
 
     def shape(self, members: Rows) -> list[Rows]:
         """Returns columns that the program of a row depends on besides its kind; all ``members`` are of one kind."""

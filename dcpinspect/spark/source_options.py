@@ -55,11 +55,9 @@ OPTIONS = {
     "unit": "what one task reads: all files of a capture point as one (point), or each file alone (file)",
     "on_error": "if something cannot be read, a row shows it (row), the job fails (fail), or nothing happens (skip)",
     "mode": "the same in Spark's words: PERMISSIVE, FAILFAST or DROPMALFORMED",
-    "column_name_of_corrupt_record": "error, which is what the column of on_error=row is called",
     "path_glob_filter": "only files whose names match, as in *.pcapng",
     "modified_after": "a time in UTC; files that were changed later",
     "modified_before": "a time in UTC; files that were changed earlier",
-    "recursive_file_lookup": "true: directories are read with all that is below them, always",
     "max_files_per_trigger": "in a stream: captures that one batch has at most",
     "rested": "in a stream: a capture is read when it has not changed for this time, 5s by default",
     "pushdown": "true: conditions of the query are looked at before its columns are made",
@@ -206,12 +204,6 @@ def _by_name(options: Mapping[str, str]) -> dict[str, str]:
 
 def _on_error(given: Mapping[str, str]) -> OnError | None:
     """Returns what to do with captures that cannot be read; None if no option says it. Raises UsageError."""
-    if given.get("column_name_of_corrupt_record", ERROR.name) != ERROR.name:
-        raise UsageError(f"option column_name_of_corrupt_record: the column is called {ERROR.name}; rename it in the query")
-    if given.get("recursive_file_lookup", "true").lower() != "true":
-        raise UsageError(
-            "option recursive_file_lookup: directories are read with all that is below them; name a pattern such as DIR/*.pcap"
-        )
     if "mode" in given:
         if "on_error" in given:
             raise UsageError("option mode: is the same as on_error; give one of the two")

@@ -89,7 +89,7 @@ def test_a_file_has_whole_lines(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--vbucket", "5"], "--vbucket 5: no stream of this vbucket was captured; there are 7-10"),
+        (["--vbucket", "5"], "--vbucket 5: no stream of this vbucket was captured; there are 7–10"),
         (["--vbucket", "7", "--connection", "9"], "--connection 9: no stream of vbucket 7 is on it; streams --vbucket 7 lists all"),
         (["--vbucket", "7", "--seqnos", "9-5"], "--seqnos 9-5: write the first and the last seqno, as in 100-2000"),
         (["--vbucket", "7", "--seqnos", "0-18446744073709551616"], "--seqnos 0-18446744073709551616: write the first"),

@@ -10,11 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.export.json import dump, message_object
-from dcpinspect.export.json_run import JsonRows
+from dcpinspect.export.json_programs import JsonRows
 from dcpinspect.protocol.encode import encode, encode_document
+from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.messages import MessageBatch
 from tests import builders
 from tests.export.forms import CAPTURES, batches, in_both_forms, sample
+
+REDACTOR = Redactor(b"salt")
 
 
 def conversation(path: Path, messages: list[bytes]) -> list[MessageBatch]:
@@ -154,3 +157,46 @@ def test_stream_requests_and_failover_logs_are_written_alike(sizes: list[int], s
         for fields in (True, False):
             fast, ordinary = both_ways(batch, fields=fields)
             assert fast == ordinary
+
+
+# -- redacted -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fields", [True, False])
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_redacted_samples_are_written_alike(path: Path, fields: bool) -> None:
+    for batch in sample(path):
+        fast, ordinary = both_ways(batch.redacted(REDACTOR), fields=fields)
+        assert fast == ordinary
+
+
+@pytest.mark.slow
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
+@given(messages=st.lists(messages_of_events(), min_size=1, max_size=12))
+def test_redacted_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes], tmp_path: Path) -> None:
+    for batch in conversation(tmp_path / "any.pcap", messages):
+        fast, ordinary = both_ways(batch.redacted(REDACTOR), fields=True)
+        assert fast == ordinary
+
+
+def test_redacted_commands_around_dcp_are_written_alike(tmp_path: Path) -> None:
+    messages = [encode(name, key="k") for name in ("get", "increment", "select_bucket", "dcp_control")]
+    for batch in conversation(tmp_path / "x.pcap", [*messages, encode("dcp_noop")]):
+        fast, ordinary = both_ways(batch.redacted(REDACTOR), fields=True)
+        assert fast == ordinary
+
+
+def test_redacted_plain_ones_go_the_fast_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = [encode("dcp_mutation", collection=0, key=f"k{n}", value="plain") for n in range(50)]
+    (batch,) = conversation(tmp_path / "x.pcap", messages)
+    slow: list[int] = []
+
+    def ordinary(_: JsonRows, batch: MessageBatch, index: int) -> bytes:
+        slow.append(index)
+        return dump(message_object(batch, index))
+
+    monkeypatch.setattr(JsonRows, "_ordinary", ordinary)
+    redacted = batch.redacted(REDACTOR)
+    assert in_both_forms(lambda: b"".join(JsonRows(fields=True, values="full").pieces(redacted, np.arange(len(batch)))))
+    assert len(slow) <= 2 * 2

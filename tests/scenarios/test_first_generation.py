@@ -9,7 +9,7 @@ import pytest
 
 from dcpinspect.engine import Engine
 from dcpinspect.export.json import dump, message_object
-from dcpinspect.export.json_run import JsonRows
+from dcpinspect.export.json_programs import JsonRows
 from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.flags import ENDLESS

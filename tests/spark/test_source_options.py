@@ -42,8 +42,7 @@ TOUR = str(SAMPLES / "tour.pcapng")
         ({"path": "ftp://bucket/x.pcap"}, "ftp://bucket/x.pcap: captures are read at paths, and by URIs of s3, s3a, s3n, gs, "),
         ({"mode": "lenient"}, "option mode: LENIENT is not known; write PERMISSIVE, FAILFAST or DROPMALFORMED"),
         ({"mode": "failfast", "on_error": "row"}, "option mode: is the same as on_error; give one of the two"),
-        ({"columnNameOfCorruptRecord": "_corrupt"}, "option column_name_of_corrupt_record: the column is called error; rename it"),
-        ({"recursiveFileLookup": "false"}, "option recursive_file_lookup: directories are read with all that is below them; name a"),
+        ({"recursiveFileLookup": "false"}, "option recursiveFileLookup: there is none; there are path, paths, columns, "),
         ({"modifiedAfter": "later"}, "option modified_after: time is a moment"),
         ({"columns": "row,_metadata"}, "option columns _metadata: there is none; the columns file, frame and capture_point say where"),
         ({"path": ""}, "name captures, as in spark.read"),
@@ -74,7 +73,6 @@ def test_usual_answers() -> None:
     for option in ({"on_error": "row"}, {"mode": "permissive"}):
         assert asked({"path": TOUR, **option}).columns == tuple(SCHEMA.names)
     assert [asked({"path": TOUR, "mode": mode}).on_error for mode in ("FailFast", "dropMalformed")] == ["fail", "skip"]
-    assert asked({"path": TOUR, "columnNameOfCorruptRecord": "error", "recursiveFileLookup": "TRUE"}).on_error == "fail"
     assert asked({"path": TOUR, "columns": "row"}).on_error == "fail"
     assert not wants_pushdown({"path": TOUR})
     assert wants_pushdown({"PushDown": "TRUE"})

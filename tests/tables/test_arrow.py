@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dcpinspect.export.json import message_object
-from dcpinspect.export.json_run import JsonRows
+from dcpinspect.export.json_programs import JsonRows
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
