@@ -11,11 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.gathering import gathered
-from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, kernel
+from dcpinspect.kernels.kernel import Octets, kernel, step
+from dcpinspect.kernels.structs import Ints, Struct, T, Tables, number
+from dcpinspect.kernels.structs import Rows as Table
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.framed import NO_NUMBERS, Framed
-from dcpinspect.protocol.resync import ANSWERED, HEADER, MAX_BODY
-from dcpinspect.protocol.walk import ROLES
+from dcpinspect.protocol.resync import HEADER
+from dcpinspect.protocol.walk import ROLES, body_size, stream_key
 from dcpinspect.transport.chunk import FirstBytes
 
 _COLUMNS = ("start", "length", "packet", "frame", "file", "time", "release")
@@ -62,36 +64,33 @@ def messages_of(first: FirstBytes, rows: Rows) -> Messages:
     count = np.bincount(pieces.of, minlength=len(rows))
     edge = np.append(0, np.cumsum(count))
     begin = np.append(at, len(data))[edge]
-    room = len(data) // HEADER
-    of, start, length, least, greatest, last, key, event = np.empty((8, room), np.int64)
-    is_whole = np.empty(len(rows), np.uint8)
-    found = frame_pieces(data, begin, edge, at, pieces.packet, ROLES, is_whole, of, start, length, least, greatest, last, key, event)
-    of, start, length, least, greatest, last, key, event = (
-        column[:found] for column in (of, start, length, least, greatest, last, key, event)
-    )
+    tables = PieceTables()
+    tables.begin, tables.edge, tables.piece_at, tables.packet = begin, edge, at, pieces.packet
+    tables.is_whole, tables.messages = np.empty(len(rows), np.int64), FoundMessages.zeros(len(data) // HEADER)
+    found = tables.messages[: frame_pieces(data, ROLES, tables)]
     return Messages(
-        is_whole != 0,
+        tables.is_whole != 0,
         np.diff(begin),
         pieces,
-        of,
+        found.of,
         Framed(
             data=data,
-            start=start,
-            length=length,
-            stream_offset=start - begin[of],
-            frame=pieces.frame[least],
-            last_frame=pieces.frame[greatest],
-            file=pieces.file[least],
-            last_file=pieces.file[greatest],
-            time_ns=pieces.time[greatest],
-            release=pieces.release[last],
-            heuristic=np.zeros(found, dtype=np.bool_),
+            start=found.start,
+            length=found.length,
+            stream_offset=found.start - begin[found.of],
+            frame=pieces.frame[found.least],
+            last_frame=pieces.frame[found.greatest],
+            file=pieces.file[found.least],
+            last_file=pieces.file[found.greatest],
+            time_ns=pieces.time[found.greatest],
+            release=pieces.release[found.last],
+            heuristic=np.zeros(len(found), dtype=np.bool_),
             missing_row=NO_NUMBERS,
             missing_start=NO_NUMBERS,
             missing_end=NO_NUMBERS,
         ),
-        key,
-        event != 0,
+        found.key,
+        found.is_event != 0,
     )
 
 
@@ -112,70 +111,81 @@ def _pieces(first: FirstBytes, rows: Rows) -> Pieces:
     return Pieces(of=of[order], place=in_file, **columns)
 
 
-@kernel(
-    "int64(octets, int64[::1], int64[::1], int64[::1], int64[::1], octets, uint8[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    " int64[::1], int64[::1], int64[::1], int64[::1])"
-)
-def frame_pieces(
-    data: Octets,
-    begin: Ints,
-    edge: Ints,
-    piece_at: Ints,
-    packet: Ints,
-    roles: Octets,
-    is_whole: Octets,
-    of: Ints,
-    start: Ints,
-    length: Ints,
-    least: Ints,
-    greatest: Ints,
-    last: Ints,
-    key: Ints,
-    event: Ints,
-) -> int:
+class FoundMessage(Struct[T]):
+    """A message of a direction whose first bytes are followed."""
+
+    of: T = number("The direction, as in ``Pieces``.")
+    start: T = number("Where it is in the data.")
+    length: T = number("Its bytes.")
+    least: T = number("The piece of the least packet that gave bytes of it.")
+    greatest: T = number("The piece of the greatest packet.")
+    last: T = number("The piece of its last byte.")
+    key: T = number("The stream that it shows, as in ``Run.keys``; -1 for none.")
+    is_event: T = number("A producer sends it in a stream.")
+
+
+class FoundMessages(FoundMessage[Ints], Table[FoundMessage]):
+    """The messages of directions, one behind the other."""
+
+
+class PieceTables(Tables):
+    """What the kernel works on."""
+
+    begin: Ints
+    """Where the bytes of each direction begin, and their end."""
+    edge: Ints
+    """Where the pieces of each direction begin, and their number."""
+    piece_at: Ints
+    """Where the bytes of each piece begin."""
+    packet: Ints
+    """The packet of each piece."""
+    is_whole: Ints
+    """The kernel writes: whether a direction has messages and nothing else."""
+    messages: FoundMessages
+
+
+@step
+def note_pieces(tables: PieceTables, first: int, last: int, message: FoundMessage) -> int:
+    """Writes which of the pieces [first, last) gave a message, and returns the one of its last byte."""
+    s, end = first, message.start + message.length
+    while s + 1 < last and tables.piece_at[s + 1] <= message.start:
+        s += 1
+    low, high, j = s, s, s
+    while j < last and tables.piece_at[j] < end:
+        if tables.packet[j] < tables.packet[low]:
+            low = j
+        if tables.packet[j] > tables.packet[high]:
+            high = j
+        j += 1
+    message.least = low
+    message.greatest = high
+    message.last = max(s, j - 1)
+    return int(message.last)
+
+
+@kernel("int64(octets, octets, PieceTables)")
+def frame_pieces(data: Octets, roles: Octets, tables: PieceTables) -> int:
     """Follows the headers of each direction; returns the number of messages. Directions that hold anything else give none.
 
-    ``begin``, ``edge``: where the bytes and the pieces of each direction begin, and at the end their number. ``least``, ``greatest``,
-    ``last``: as in ``frame_messages``, but pieces. One step for each message and for each piece.
+    One step for each message and for each piece.
     """
     count = 0
-    for i in range(len(is_whole)):
-        at, end, before = begin[i], begin[i + 1], count
-        s = edge[i]
-        while at + 24 <= end:
-            magic = data[at]
-            body = be32(data, at + 8)
-            if magic not in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83) or body > MAX_BODY or at + 24 + body > end:
+    for i in range(len(tables.is_whole)):
+        at, end, before, s = tables.begin[i], tables.begin[i + 1], count, tables.edge[i]
+        while at + HEADER <= end:
+            body = body_size(data, at, end)
+            if body < 0 or at + HEADER + body > end:
                 break
-            behind = at + 24 + body
-            while s + 1 < edge[i + 1] and piece_at[s + 1] <= at:
-                s += 1
-            low, high, j = s, s, s
-            while j < edge[i + 1] and piece_at[j] < behind:
-                if packet[j] < packet[low]:
-                    low = j
-                if packet[j] > packet[high]:
-                    high = j
-                j += 1
-            s = max(s, j - 1)
-            of[count] = i
-            start[count] = at
-            length[count] = 24 + body
-            least[count] = low
-            greatest[count] = high
-            last[count] = s
-            key[count] = -1
-            role = roles[data[at + 1]]
-            answers = role == 1 and magic in (0x81, 0x18) and data[at + 6] == 0 and data[at + 7] == 0  # the status: success
-            asks = role != 0 and magic in (0x80, 0x08)
-            event[count] = 1 if asks and role == 2 else 0
-            if answers:
-                key[count] = ANSWERED | be32(data, at + 12)
-            elif asks:
-                key[count] = (be16(data, at + 6) << 32) | be32(data, at + 12)
+            message, role = tables.messages[count], roles[data[at + 1]]
+            message.of = i
+            message.start = at
+            message.length = HEADER + body
+            message.key = stream_key(data, at, role)
+            message.is_event = 1 if role == 2 and message.key >= 0 else 0
+            s = note_pieces(tables, s, tables.edge[i + 1], message)
             count += 1
-            at = behind
-        is_whole[i] = 1 if at == end and count > before else 0
+            at += message.length
+        tables.is_whole[i] = 1 if at == end and count > before else 0
         if at != end:
             count = before
     return count

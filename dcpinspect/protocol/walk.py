@@ -168,18 +168,25 @@ def note_segments(segments: Ints, begin: int, end: int, messages: Ints, state: I
     messages[4, count] = state[_SEGMENT]
 
 
+@inline
+def stream_key(data: Octets, at: int, role: int) -> int:
+    """Returns the key of the stream that the message at ``at`` shows, as in ``Run.keys``; -1 for none. ``role``: as in ``ROLES``."""
+    magic = data[at]
+    if role != 0 and magic in (0x80, 0x08):
+        return (be16(data, at + 6) << 32) | be32(data, at + 12)
+    is_success = data[at + 6] == 0 and data[at + 7] == 0  # the status, if it is an answer
+    return ANSWERED | be32(data, at + 12) if role == 1 and magic in (0x81, 0x18) and is_success else -1
+
+
 @step
 def note_stream(data: Octets, at: int, role: int, memo: Ints, keys: Ints, state: Ints) -> None:
-    """Writes the key of the stream that the message at ``at`` shows, if ``memo`` does not have it. ``role``: as in ``ROLES``."""
-    magic = data[at]
-    is_success = data[at + 6] == 0 and data[at + 7] == 0  # the status, if it is an answer
-    answers = role == 1 and magic in (0x81, 0x18) and is_success
-    if role == 0 or not (answers or magic in (0x80, 0x08)):
+    """Writes the key of the stream that the message at ``at`` shows, if ``memo`` does not have it."""
+    key = stream_key(data, at, role)
+    if key < 0:
         return
     if role == 2:
         state[_EVENTS] += 1
     vbucket, opaque = be16(data, at + 6), be32(data, at + 12)
-    key = ANSWERED | opaque if answers else (vbucket << 32) | opaque
     # opaques are often the vbucket, a counter, or a constant
     slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (len(memo) - 1)
     if memo[slot] != key:
