@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.capture.walk import MAX_PACKET
-from dcpinspect.kernels.kernel import Ints, Octets, copy, inline, kernel, octet
+from dcpinspect.kernels.kernel import Ints, Octets, copy, inline, kernel, octet, step
 
 COOKED_BYTES = 20
 """Bytes of a LINKTYPE_LINUX_SLL2 header."""
@@ -68,6 +68,52 @@ def hidden_tag(block: Octets, at: int, size: int, protocol: int) -> bool:
     return octet(block, at + 4) >> 4 == version and octet(block, at) >> 4 != version
 
 
+@inline
+def put_cooked(block: Octets, offset: int, protocol: int, out: Octets, to: int) -> None:
+    """Writes the header that says where the packet at ``offset`` came from, and what protocol it has."""
+    address = offset + _ADDRESS
+    put16(out, to, protocol)
+    put16(out, to + 2, 0)
+    for i in range(4):
+        out[to + 4 + i] = block[address + 7 - i]
+    put16(out, to + 8, le16(block, address + 8))
+    out[to + 10] = block[address + 10]
+    out[to + 11] = min(octet(block, address + 11), 8)
+    for i in range(8):
+        out[to + 12 + i] = block[address + 12 + i]
+
+
+@step
+def put_packet(block: Octets, offset: int, is_cooked: bool, size: int, out: Octets, to: int) -> int:
+    """Writes ``size`` bytes of the packet at ``offset``, with the VLAN tag that the kernel has taken out. Returns by how many bytes it is
+    longer then."""
+    status, body = le32(block, offset + 20), offset + le16(block, offset + 24)
+    has_tag = (status & _VLAN_VALID) != 0
+    tag = le16(block, offset + 36) if has_tag and (status & _VLAN_TPID_VALID) != 0 else _VLAN
+    tci = le32(block, offset + 32)
+    if is_cooked:
+        protocol = be16(block, offset + _ADDRESS + 2)
+        if hidden_tag(block, body, size, protocol):
+            protocol = _VLAN
+        grown = COOKED_BYTES
+        if has_tag:
+            put16(out, to + COOKED_BYTES, tci)
+            put16(out, to + COOKED_BYTES + 2, protocol)
+            protocol = tag
+            grown += TAG_BYTES
+        put_cooked(block, offset, protocol, out, to)
+        copy(out, to + grown, block, body, size)
+        return grown
+    if not has_tag or size < 14:
+        copy(out, to, block, body, size)
+        return 0
+    copy(out, to, block, body, 12)
+    put16(out, to + 12, tag)
+    put16(out, to + 14, tci)
+    copy(out, to + 16, block, body + 12, size - 12)
+    return TAG_BYTES
+
+
 @kernel("void(octets, boolean, int64, int64, uint8[::1], int64, int64[::1])")
 def write_packets(block: Octets, is_cooked: bool, interface: int, most: int, out: Octets, at: int, state: Ints) -> None:
     """Writes packets of a block of the ring to ``out`` from ``at`` on, each as an enhanced packet block of an ``interface``.
@@ -76,60 +122,18 @@ def write_packets(block: Octets, is_cooked: bool, interface: int, most: int, out
 
     Frames get back the VLAN tag that the kernel has taken out. If the socket is cooked, they get a header that says where they came from.
     """
-    offset = state[OFFSET]
-    left = state[LEFT]
     start = at
-    packets = 0
-    while left > 0 and packets < most:
+    state[PACKETS] = 0
+    while state[LEFT] > 0 and state[PACKETS] < most:
+        offset = state[OFFSET]
         size = min(le32(block, offset + 12), MAX_PACKET - COOKED_BYTES - TAG_BYTES)
         if at + size + MOST_GROWN > len(out):
             break
-        wire = max(le32(block, offset + 16), size)
-        status = le32(block, offset + 20)
-        body = offset + le16(block, offset + 24)
-        address = offset + _ADDRESS
-        has_tag = (status & _VLAN_VALID) != 0
-        tag = _VLAN
-        if has_tag and (status & _VLAN_TPID_VALID) != 0:
-            tag = le16(block, offset + 36)
-        tci = le32(block, offset + 32)
-        kind = octet(block, address + 10)
-        hardware = le16(block, address + 8)
-        seconds = le32(block, offset + 4)
-        time_ns = seconds * 1_000_000_000 + le32(block, offset + 8)
+        kind, hardware = octet(block, offset + _ADDRESS + 10), le16(block, offset + _ADDRESS + 8)
         if not (is_cooked and kind == _OUTGOING and hardware == _LOOPBACK):  # an outgoing loopback packet comes back at once
-            to = at + 28
-            grown = 0
-            if is_cooked:
-                protocol = be16(block, address + 2)
-                if hidden_tag(block, body, size, protocol):
-                    protocol = _VLAN
-                if has_tag:
-                    put16(out, to + COOKED_BYTES, tci)
-                    put16(out, to + COOKED_BYTES + 2, protocol)
-                    protocol = tag
-                    grown = TAG_BYTES
-                put16(out, to, protocol)
-                put16(out, to + 2, 0)
-                for i in range(4):
-                    out[to + 4 + i] = block[address + 7 - i]
-                put16(out, to + 8, hardware)
-                out[to + 10] = kind
-                out[to + 11] = min(octet(block, address + 11), 8)
-                for i in range(8):
-                    out[to + 12 + i] = block[address + 12 + i]
-                grown += COOKED_BYTES
-                copy(out, to + grown, block, body, size)
-            elif has_tag and size >= 14:
-                grown = TAG_BYTES
-                copy(out, to, block, body, 12)
-                put16(out, to + 12, tag)
-                put16(out, to + 14, tci)
-                copy(out, to + 16, block, body + 12, size - 12)
-            else:
-                copy(out, to, block, body, size)
-            captured = size + grown
-            whole = to + captured
+            time_ns = le32(block, offset + 4) * 1_000_000_000 + le32(block, offset + 8)
+            grown = put_packet(block, offset, is_cooked, size, out, at + 28)
+            whole = at + 28 + size + grown
             while (whole - at) & 3:
                 out[whole] = 0
                 whole += 1
@@ -139,15 +143,12 @@ def write_packets(block: Octets, is_cooked: bool, interface: int, most: int, out
             put32(out, at + 8, interface)
             put32(out, at + 12, time_ns >> 32)
             put32(out, at + 16, time_ns & 0xFFFF_FFFF)
-            put32(out, at + 20, captured)
-            put32(out, at + 24, wire + grown)
+            put32(out, at + 20, size + grown)
+            put32(out, at + 24, max(le32(block, offset + 16), size) + grown)
             put32(out, whole, length)
             at += length
-            packets += 1
+            state[PACKETS] += 1
             state[LAST_NS] = time_ns
-        offset += le32(block, offset)
-        left -= 1
-    state[OFFSET] = offset
-    state[LEFT] = left
+        state[OFFSET] += le32(block, offset)
+        state[LEFT] -= 1
     state[WRITTEN] = at - start
-    state[PACKETS] = packets

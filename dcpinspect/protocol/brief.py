@@ -1,4 +1,7 @@
-"""Directions that say a few bytes and no more, as columns: a flood has millions, and a ``Framer`` for each would take too much memory.
+"""Directions that say a few bytes and no more, as columns: a flood has millions.
+
+Measured: with a ``Framer`` for each, a connection takes 16 times the time of tshark, whether it has one noop or no message. A limit on
+connections without messages would not help the first kind, and would leave bytes unread.
 
 This module looks at what a direction says first, in one packet, for all directions of a batch at once. If those bytes are whole messages,
 or nothing that could be a message, it is certain what a ``Framer`` would find. Then this module tells it, at once or when the direction has
