@@ -328,13 +328,21 @@ _KEPT = ("coverage", "findings", "parts", "streams", "transport")
 """Modules and packages that have what parts are made of."""
 
 
+def _is_kept(module: str) -> bool:
+    """Returns whether a module has what parts are made of, or is one of rules that were plugged in."""
+    from dcpinspect.findings.registry import RULE_SETS  # deferred: as above
+
+    first, _, rest = module.partition(".")
+    is_ours = first == "dcpinspect" and rest.partition(".")[0] in _KEPT
+    return is_ours or any(one.watcher is not None and one.watcher.__module__ == module for one in RULE_SETS)
+
+
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Returns only what makes tables, records and followers, so that bytes from elsewhere can run nothing."""
         if name in _ALLOWED.get(module, ()):
             return super().find_class(module, name)
-        first, _, rest = module.partition(".")
-        kind = super().find_class(module, name) if first == "dcpinspect" and rest.partition(".")[0] in _KEPT else None
+        kind = super().find_class(module, name) if _is_kept(module) else None
         if isinstance(kind, type) and kind.__module__ == module:
             if issubclass(kind, Rows):
                 return partial(table_of, kind)
