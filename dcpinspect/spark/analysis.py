@@ -278,9 +278,9 @@ class _Share:
     def with_looks(self, done: Analysed) -> Analysed:
         """Writes what a task found that does not follow the connections."""
         at_end, part, salt = Collector({}), f"{self._stem}.part", self._work.salt
-        for found, checker in zip((self._looks.gathered, at_end), self._keys, strict=False):
-            found.include(checker.gathered)
-        looks, ending_looks = _told(part, self._looks.gathered, salt), _told(f"{part}-end", at_end, salt)
+        for gathered, checker in zip((self._looks.gathered, at_end), self._keys, strict=False):
+            gathered.include(checker.gathered)
+        looks, ending_looks = _write_gathered(part, self._looks.gathered, salt), _write_gathered(f"{part}-end", at_end, salt)
         written = (*done.written, *map(Written.of, filter(None, (looks, ending_looks))))
         return replace(done, written=written, looks=looks, ending_looks=ending_looks, keys=self._state)
 
@@ -333,9 +333,9 @@ def _begin(reading: Reading, work: Work) -> bool:
     return True
 
 
-def _told(stem: str, found: Collector, salt: Salt | None) -> str:
-    """Writes what was found, and returns the path of the file; empty if nothing was found."""
-    return write_looks(stem, found, salt) if len(found) else ""
+def _write_gathered(stem: str, gathered: Collector, salt: Salt | None) -> str:
+    """Writes occurrences of rules, and returns the path of the file; empty if there are none."""
+    return write_looks(stem, gathered, salt) if len(gathered) else ""
 
 
 def _put_aside(reading: Reading, stem: str, work: Work) -> str:
