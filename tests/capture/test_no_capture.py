@@ -73,7 +73,6 @@ KINDS: dict[str, tuple[bytes, str, str]] = {
     "zip": (zipped(), "a zip archive", "unzip -p FILE"),
     "lz4": (b"\x04\x22\x4d\x18\x64\x40\xa7" + bytes(20), "packed by lz4", "lz4 -dc FILE"),
     "network monitor": (b"GMBU\0\2\1\0" + bytes(120), "Microsoft Network Monitor", EDITCAP),
-    "iptrace": (b"iptrace 2.0" + bytes(30), "an iptrace file", EDITCAP),
     "etl": (struct.pack("<18I", 65536, *[7] * 17) + b"\x02\0\x02\xc0" + bytes(200), "an event trace of Windows", "pktmon etl2pcap"),
     "tshark -T json": (b'[\n  {\n    "_index": "packets-2024-11-11",\n', "what tshark prints as JSON", "give the capture"),
     "tshark -T ek": (b'{"index":{"_index":"packets-2024-11-11","_type":"doc"}}\n', "what tshark prints as JSON", "give the capture"),
