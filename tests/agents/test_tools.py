@@ -120,8 +120,10 @@ async def everything(client: Client, **captures: Any) -> bytes:
     questions: list[tuple[str, dict[str, Any]]] = [("info", {}), ("findings", {}), ("vbucket", {"vbucket": 7}), ("messages", {})]
     questions += [("table", {"name": name}) for name in ("connections", "streams", "findings", "vbuckets")]
     questions += [("sql", {"query": "from messages"}), ("messages", {"columns": ["key", "value", "collection"]})]
-    count = (await ask(client, "sql", **captures, query="select count(*) as n from messages"))["rows"][0]["n"]
-    questions += [("message", {"row": row}) for row in range(1, count + 1)]
+    first = await ask(
+        client, "sql", **captures, query="select min(row) as row from messages group by name, side, layout", max_characters=20_000
+    )
+    questions += [("message", {"row": one["row"]}) for one in first["rows"]]
     said = b""
     for tool, given in questions:
         result = await client.call_tool(tool, {**captures, **given, "max_characters": 200_000})
