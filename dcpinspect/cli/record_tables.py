@@ -164,8 +164,9 @@ class TableView:
         if columns is None:
             readable = [column for column in dict.fromkeys((*READABLE[self.name], "file")) if column in shown.columns]
             columns, first = [column for column in readable if shown.has_values(column)] or readable, FIRST[self.name]
-        lines = record_lines(shown.arrow(columns), first, width=self.choices.width or out.width(), is_folded=self.choices.verbose)
-        paint = out.painter()
+        paint, width = out.painter(), self.choices.width or out.width()
+        cell = paint if paint("x", "bold") != "x" else None
+        lines = record_lines(shown.arrow(columns), first, width=width, is_folded=self.choices.verbose, paint=cell)
         out.put("".join(paint(line, style) + "\n" for line, style in lines))
 
 

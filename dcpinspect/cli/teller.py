@@ -301,7 +301,7 @@ class Teller:
 
 def _line(scene: Scene, one: Finding, effects: Sequence[Finding], *, before: int, left_out: int, row: int | None) -> str:
     """Writes a finding on one line: when, how bad, what, where, and what to do."""
-    from dcpinspect.render.findings import effects_in_words, place_of
+    from dcpinspect.render.findings import WHO_ACTS, effects_in_words, place_of
 
     said = [f"{escape_rest(one.what or one.message)}"]
     if one.count > 1:
@@ -309,9 +309,9 @@ def _line(scene: Scene, one: Finding, effects: Sequence[Finding], *, before: int
     buckets = ", ".join(sorted({escape(bucket) for number in one.connections if (bucket := _bucket(scene, number))}))
     where = [escape(one.who), escape(one.server), f"bucket {buckets}" if buckets else "", place_of(one), f"row {row}" if row else ""]
     said.append(", ".join(filter(None, where)))
-    said.append(f"whose: {one.whose}")
+    said.append(WHO_ACTS[one.whose])
     if effects:
-        said.append(f"and {effects_in_words(effects)}")
+        said.append(f"explains {effects_in_words(effects)}")
     if left_out:
         said.append(f"{left_out:,} more like it were not told")
     if one.next:

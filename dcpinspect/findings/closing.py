@@ -31,7 +31,7 @@ RULES = (
         "note",
         "a connection is closed while streams are open; if the server closes it because of another finding, that rule is named",
         "",
-        "look at who closed it, and at the messages just before the close",
+        "find in the log of the side that closed it why it did; the messages just before show what it had asked and got",
         ("by-client", "by-server", "reset"),
         whose={"by-client": "client", "by-server": "server", "reset": "unknown"},
     ),
@@ -40,6 +40,13 @@ RULES = (
 SERVER = 1
 """The direction of the server."""
 
+_NEXT = {
+    "by-client": "nothing, if the client was stopped; else its log says why it closed, and the messages just before show what it had got",
+    "by-server": "the server's memcached.log says why it closed; a client has to connect again, and to resume its streams where they were",
+    "reset": "look whether the process of the {side} ended, or a device between cut the connection; a client has to connect again, and to"
+    " resume its streams where they were",
+}
+"""What to do about a close, by its cause."""
 _Fault = tuple[Key, Finding]
 
 
@@ -79,7 +86,10 @@ def _closed(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops
         message += f", after {fault.rule}" + (f" (row {place.row})" if place is not None else "")
         places += [place] if place is not None else []
     shown = tuple(dict.fromkeys(places))
-    yield Occurrence("connection-closed", "note", message, link.number, shown, cause=cause, effect_of=of, time_ns=link.closed_ns)
+    next_ = _NEXT[cause].format(side=side or "side that sent it") if cause else None
+    yield Occurrence(
+        "connection-closed", "note", message, link.number, shown, cause=cause, next=next_, effect_of=of, time_ns=link.closed_ns
+    )
 
 
 def _why(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None) -> tuple[_Fault, Place | None] | None:

@@ -176,7 +176,7 @@ def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Itera
     for key, control in session.controls.items():
         is_refused, is_known = control.status not in (None, "success"), control_key(key) is not None
         if is_refused and is_known:
-            message = f"control {key}={control.value}: {control.status}"
+            message = f"control {key}={control.value} was refused: {control.status}"
             is_above = key == "connection_buffer_size" and (window_asked(control.value) or 0) > MOST_WINDOW
             known = control_key(key)
             is_newer = known is not None and control.status == "einval" and context.versions(link.number).has(key) is False
@@ -203,8 +203,13 @@ def _unseen(link: Link) -> Occurrence:
 def _longer(link: Link) -> Iterator[Occurrence]:
     for name, size in zip(DIRECTIONS, link.unproven, strict=True):
         if size >= _LEAST_SEGMENT:
-            message = f"frames have {counted(size, 'byte')} more than their IP headers tell, {name}: no sequence number shows what they are"
+            message = (
+                f"frames {_SENT[name]} have {counted(size, 'byte')} more than their IP headers tell: no sequence number shows what they are"
+            )
             yield _of("capture-hole", link.number, message, cause="longer-frames", next_=_OFFLOAD)
+
+
+_SENT = {"c2s": "sent by the client", "s2c": "sent by the server"}
 
 
 def _missing(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
@@ -213,11 +218,11 @@ def _missing(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
         # nobody counts which holes snaplen made
         where = f" in {counted(one.holes, 'hole')}" if not one.cut else " beside what was cut off"
         late = [f"{counted(one.filled, 'byte')} came too late to be read"] if one.filled else []
-        message = ", ".join([*([f"{counted(lost, 'byte')}{where}"] if lost else []), *late, name])
+        message = ", ".join([*([f"{counted(lost, 'byte')}{where}"] if lost else []), *late, _SENT[name]])
         places, next_ = context.first_losses(one.connection, one.direction), _SORT if one.filled else None
         yield _of("capture-hole", one.connection, message, *places, cause=name, next_=next_)
     if one.cut:
-        yield _of("capture-cut", one.connection, f"{counted(one.cut, 'byte')} cut off by the snapshot length, {name}", cause=name)
+        yield _of("capture-cut", one.connection, f"{counted(one.cut, 'byte')} cut off by the snapshot length, {_SENT[name]}", cause=name)
 
 
 def _is_told(link: Link, direction: int) -> bool:
@@ -228,12 +233,12 @@ def _is_told(link: Link, direction: int) -> bool:
 def _undecoded(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
     link, name, unplaced = context.by_number.get(one.connection), DIRECTIONS[one.direction], one.late - one.filled
     if link is not None and unplaced:
-        yield _of("undecoded-bytes", link.number, f"{counted(unplaced, 'byte')} {UNPLACED}, {name}", cause=f"{name}-unplaced")
+        yield _of("undecoded-bytes", link.number, f"{counted(unplaced, 'byte')} {UNPLACED}, {_SENT[name]}", cause=f"{name}-unplaced")
     skipped = sum(one.skipped.values())  # other rules tell of other protocols
     if link is not None and skipped:
         reason = next(iter(one.skipped), "") if len(one.skipped) == 1 and not one.not_decodable else ""
         cause = _CUT if reason == HOLE and one.missing == one.cut else _SKIPS.get(reason)
-        message = f"{counted(skipped, 'byte')} in no message, {name}"
+        message = f"{counted(skipped, 'byte')} in no message, {_SENT[name]}"
         yield _of("undecoded-bytes", link.number, message, cause=name, effect_of=(*cause, name, link.number, None, None) if cause else None)
 
 

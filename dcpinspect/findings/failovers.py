@@ -11,6 +11,7 @@ import numpy as np
 
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context, occurrence
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
@@ -33,6 +34,7 @@ RULES = (
         "nothing is left to do, the client went on; the cluster's log shows whether a node failed over or came back from a crash",
         is_told_once=True,
         whose="normal",
+        cost=Cost("vbucket", "has a new branch of its history", "have a new branch of their history", is_usual=True),
     ),
 )
 

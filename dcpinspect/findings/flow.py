@@ -225,7 +225,8 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
     last_ack = (
         f"last acknowledgement {duration(worst.since_ack_ns / 1e9)} before" if worst.since_ack_ns >= 0 else "never acknowledged before"
     )
-    message = f"window full {worst.used:,}/{worst.window:,} for {duration(worst.time_ns / 1e9)}, {last_ack}"
+    used = f"{worst.used:,} of {worst.window:,} bytes not acknowledged"
+    message = f"flow-control window full for {duration(worst.time_ns / 1e9)}, {used}, {last_ack}"
     if is_closed and worst is last:
         message += f", then the {SIDES[link.closed_by]} closed the connection"
     if worst.time_ns >= STUCK_NS:

@@ -194,13 +194,13 @@ def _overlaps(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole:
 def _silences(context: Context, link: Link, kept: Kept, peer: Peer, of: Key | None, *, is_whole: bool) -> Iterator[Occurrence]:
     """Yields times without a word of the producer. ``of``: what the connection was closed for in the end."""
     interval = noop_interval(context.session(link.number))
-    every = f", noop every {interval:g} s" if interval is not None else ""
+    every = f", with a noop due every {interval:g} s" if interval is not None else ""
     until, latest = context.until_ns(link), peer.latest.place
     silence = until - max(latest.time, peer.answer_time)
     is_heard = bool(latest.row) and latest.row >= peer.since and not peer.unseen
     is_read = is_whole and link.lost_at_end[peer.producer] is None
     if is_read and is_heard and not peer.open.place.row and not peer.is_waiting and silence > peer.silence:
-        message = f"nothing for {duration(silence / 1e9)}{every}"
+        message = f"nothing came for {duration(silence / 1e9)}{every}"
         found = _of("silent-connection", "warning", message, [context.said(link.number, At.of(latest))], 1, until)
         yield replace(found, effect_of=of)
     told, certain = kept.silences.told, _certain(context, link, kept.silences, peer.producer)
@@ -208,7 +208,7 @@ def _silences(context: Context, link: Link, kept: Kept, peer: Peer, of: Key | No
         if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):
             continue  # perhaps the silence is only explained later
         places = [context.said(link.number, at) for at in (event.at, event.other)]
-        message = f"nothing for {duration(event.time_ns / 1e9)}{every}"
+        message = f"nothing came for {duration(event.time_ns / 1e9)}{every}"
         yield _with(
             _of("silent-connection", "warning", message, places, _times(event, told, kept.silences.count)), kept.silences.rows[certain]
         )

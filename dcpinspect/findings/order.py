@@ -335,7 +335,7 @@ def _plain(biased: int) -> int:
 
 def _event(seen: _Seen) -> str:
     seqno = seen.batch.number("by_seqno", seen.index)
-    return seen.name if seqno is None else f"{seen.name} {seqno}"
+    return seen.name if seqno is None else f"{seen.name} of seqno {seqno}"
 
 
 def _stray(seen: _Seen) -> tuple[int, ...]:
@@ -352,8 +352,8 @@ def _two(seen: _Seen) -> tuple[int, ...]:
 
 
 _CASES = {
-    w.WITHOUT_STREAM: _Case("message-without-stream", lambda seen: f"{_event(seen)} for a vbucket never opened", _stray),
-    w.AFTER_END: _Case("message-after-stream-end", lambda seen: f"{_event(seen)} after stream end", _stray),
+    w.WITHOUT_STREAM: _Case("message-without-stream", lambda seen: f"{_event(seen)} came for a vbucket that was never opened", _stray),
+    w.AFTER_END: _Case("message-after-stream-end", lambda seen: f"{_event(seen)} came after the stream end", _stray),
     w.OPAQUE_MISMATCH: _Case(
         "opaque-mismatch",
         lambda seen: f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}{seen.owner}",
@@ -361,45 +361,50 @@ _CASES = {
         shared="a message has another opaque than its stream",
     ),
     w.ALREADY_OPEN: _Case("stream-already-open", lambda _: "stream request accepted while a stream of the vbucket is open"),
-    w.BEFORE_MARKER: _Case("event-before-marker", lambda seen: f"{seen.name} {seen.seqno} before any marker", _one),
+    w.BEFORE_MARKER: _Case("event-before-marker", lambda seen: f"{seen.name} of seqno {seen.seqno} came before any snapshot marker", _one),
     w.NOT_INCREASING: _Case(
-        "seqno-not-increasing", lambda seen: f"{seen.seqno} after {seen.other}", _two, shared="a seqno is not above the one before"
+        "seqno-not-increasing",
+        lambda seen: f"seqno {seen.seqno} came after seqno {seen.other}",
+        _two,
+        shared="a seqno is not above the one before",
     ),
     w.REPEATED: _Case(
         "seqno-repeated-after-advanced",
-        lambda seen: f"{seen.seqno} repeated after SeqnoAdvanced",
+        lambda seen: f"seqno {seen.seqno} came again after SeqnoAdvanced",
         _one,
         shared="a seqno is repeated after SeqnoAdvanced",
     ),
     w.OUTSIDE_SNAPSHOT: _Case(
         "seqno-outside-snapshot",
-        lambda seen: f"{seen.seqno} outside {seen.range[0]}–{seen.range[1]}",
+        lambda seen: f"seqno {seen.seqno} is outside its snapshot {seen.range[0]}–{seen.range[1]}",
         lambda seen: (seen.seqno, *seen.range),
         "a seqno is outside the range of its snapshot",
     ),
     w.BELOW_START: _Case(
         "seqno-below-request-start",
-        lambda seen: f"{seen.seqno} although the consumer had {seen.other}",
+        lambda seen: f"seqno {seen.seqno} came, although the consumer had all up to seqno {seen.other}",
         _two,
         shared="a seqno comes that the consumer had",
     ),
     w.OVERLAP: _Case(
         "marker-overlap",
-        lambda seen: f"marker {seen.seqno}–{seen.other} overlaps {seen.range[0]}–{seen.range[1]}",
+        lambda seen: f"snapshot marker {seen.seqno}–{seen.other} overlaps {seen.range[0]}–{seen.range[1]}",
         lambda seen: (*_two(seen), *seen.range),
         shared="a marker overlaps the one before",
     ),
     w.BEHIND: _Case(
         "marker-behind",
-        lambda seen: f"marker {seen.seqno}–{seen.other} ends below the last seqno of the stream",
+        lambda seen: f"snapshot marker {seen.seqno}–{seen.other} ends below the last seqno of the stream",
         _two,
         shared="a marker ends below the last seqno of the stream",
     ),
     w.OSO_STRUCTURE: _Case("oso-structure", lambda seen: f"OSO snapshot: {w.OSO_FAULTS[seen.a]}"),
-    w.ROLLBACK_ABOVE: _Case("rollback-above-start", lambda seen: f"rolled back forward, {seen.other} to {seen.seqno}", _two),
+    w.ROLLBACK_ABOVE: _Case(
+        "rollback-above-start", lambda seen: f"rolled back to seqno {seen.seqno}, above seqno {seen.other}, which was asked for", _two
+    ),
     w.ACK_REGRESS: _Case(
         "seqno-ack-regress",
-        lambda seen: f"acknowledged {seen.seqno} after {seen.other}",
+        lambda seen: f"seqno {seen.seqno} was acknowledged after seqno {seen.other}",
         _two,
         shared="a lower seqno is acknowledged than before",
     ),
@@ -411,28 +416,32 @@ _CASES = {
     ),
     w.DUPLICATE_KEY: _Case(
         "duplicate-key-in-snapshot",
-        lambda seen: f"{seen.key} at {seen.seqno} and {seen.other}",
+        lambda seen: f"key {seen.key} came at seqno {seen.seqno} and at seqno {seen.other}",
         _two,
         shared="a key is twice in a snapshot",
     ),
-    w.KEYS_UNCHECKED: _Case("duplicate-key-in-snapshot", lambda seen: f"checked only among the latest {seen.a} keys"),
+    w.KEYS_UNCHECKED: _Case("duplicate-key-in-snapshot", lambda seen: f"keys were compared only with the latest {seen.a} keys"),
     w.CAS_REGRESS: _Case(
         "cas-regress",
-        lambda seen: f"{seen.key}: CAS 0x{seen.other:016x} after 0x{seen.seqno:016x}",
+        lambda seen: f"key {seen.key}: CAS 0x{seen.other:016x} came after CAS 0x{seen.seqno:016x}",
         _stray,
         shared="a later change has a lower CAS",
     ),
     w.COMMIT_WITHOUT_PREPARE: _Case(
-        "commit-without-prepare", lambda seen: f"{seen.name} {seen.seqno} of unknown prepare {seen.other}", _two
+        "commit-without-prepare",
+        lambda seen: f"{seen.name} of seqno {seen.seqno} is for a prepare of seqno {seen.other}, which never came",
+        _two,
     ),
     w.OUTSIDE_FILTER: _Case("collection-outside-filter", lambda seen: f"{seen.collection} was not requested", _stray),
     w.UNKNOWN_COLLECTION: _Case(
         "event-for-unknown-collection", lambda seen: f"{seen.collection} was never created in this capture", _stray
     ),
     w.AFTER_COLLECTION_END: _Case(
-        "event-after-collection-end", lambda seen: f"{_event(seen)} of {seen.collection}, which ended at {seen.other}", _stray
+        "event-after-collection-end", lambda seen: f"{_event(seen)} of {seen.collection}, which ended at seqno {seen.other}", _stray
     ),
-    w.MANIFEST_BACKWARDS: _Case("manifest-uid-backwards", lambda seen: f"manifest 0x{seen.seqno:x} after 0x{seen.other:x}", _stray),
+    w.MANIFEST_BACKWARDS: _Case(
+        "manifest-uid-backwards", lambda seen: f"manifest uid 0x{seen.seqno:x} came after uid 0x{seen.other:x}", _stray
+    ),
     w.ROLE_VIOLATION: _Case("role-violation", lambda seen: f"{seen.name} sent by the {'consumer' if seen.a >= NOOP else 'producer'}"),
 }
 

@@ -148,13 +148,13 @@ def _not_followed(context: Context, stream: int, waited: str) -> Occurrence:
     """Returns the occurrence of a rollback after which the client did not ask again."""
     row = context.streams[stream]
     to = plain(row.rollback)
-    where = "" if row.rollback == UNREAD_SEQNO else f" to {to}"
+    where = "" if row.rollback == UNREAD_SEQNO else f" to seqno {to}"
     return occurrence(
         context,
         stream,
         "rollback-not-followed",
         "error",
-        f"rollback{where} never followed ({waited})",
+        f"the rollback{where} was never followed ({waited})",
         (context.answer(stream), context.request(stream)),
         seqnos=(to,) if where else (),
         shared="rollbacks never followed",

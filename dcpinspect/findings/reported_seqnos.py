@@ -147,7 +147,7 @@ def _slow(context: Context) -> Iterator[Occurrence]:
         row = snapshots[number]
         last = plain(row.before) if row.has_before else plain(row.start)
         places = (context.marker(number), context.marker(int(before[number])))
-        message = f"fell back to disk at {last}"
+        message = f"fell back to disk at seqno {last}"
         shared = "fell back to disk"
         stream = int(row.stream)
         yield occurrence(context, stream, "slow-stream", "note", message, places, cause="from-disk", seqnos=(last,), shared=shared)

@@ -446,7 +446,7 @@ def _rolled_back(context: Context, clients: Clients, number: int, followed: int 
             number,
             "rollback",
             "warning",
-            f"asked {start}, rolled back to a seqno that is not in the capture",
+            f"asked for seqno {start}, rolled back to a seqno that is not in the capture",
             (context.request(number), context.answer(number)),
             cause="unknown",
             shared="rolled back",
@@ -455,7 +455,10 @@ def _rolled_back(context: Context, clients: Clients, number: int, followed: int 
             facts={"asked": start},
         )
     uuid = "the newest uuid of the log that began at or below it" if found.resume_uuid is None else f"uuid 0x{found.resume_uuid:016x}"
-    told, wrong = f"asked {start}, told {to}: {found.why.text}", wrong_position(context, clients, number, found.why.cause)
+    told, wrong = (
+        f"asked for seqno {start}, rolled back to {to}: {found.why.text}",
+        wrong_position(context, clients, number, found.why.cause),
+    )
     shared = found.why.shared if wrong is None else f"{found.why.shared}; {wrong.shared}"
     told = told if wrong is None else f"{told}; {wrong.text}"
     again = context.request(followed) if followed is not None else None
@@ -530,7 +533,13 @@ def _not_honoured(context: Context, clients: Clients, asked: Asked, place: int) 
         return None
     places = (context.request(again), context.request(number), context.answer(number))
     return occurrence(
-        context, again, "rollback-not-honoured", "warning", f"asked again from {start}, above {to}", places, seqnos=(start, to)
+        context,
+        again,
+        "rollback-not-honoured",
+        "warning",
+        f"asked again from seqno {start}, above the rollback seqno {to}",
+        places,
+        seqnos=(start, to),
     )
 
 
@@ -542,7 +551,7 @@ def _ended(context: Context, asked: Asked, place: int, *, is_granted_later: bool
         return
     is_defined = reason < w.CONNECTION_CLOSED
     name = w.END_REASONS[reason] if is_defined else f"reason {reason}, which is not defined"
-    last, seqnos = f" at {plain(row.last)}" if row.seen else ", no item received", reached(row)
+    last, seqnos = f" at seqno {plain(row.last)}" if row.seen else ", no item received", reached(row)
     severity: Severity = "warning" if reason in _BAD_ENDS else "note"
     ended_ns, client = int(row.finished.time), context.clients.get(int(row.connection), "")
     is_asked_again = (

@@ -23,6 +23,14 @@ GLYPHS = {"error": "✖", "warning": "!", "note": "·"}
 STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 SCREEN = 25
 """Number of lines of a report for a screen, unless everything is asked for."""
+WHO_ACTS = {
+    "client": "the client has to act",
+    "server": "the server has to act",
+    "capture": "the capture lacks it",
+    "normal": "nobody has to act",
+    "unknown": "who has to act is not known",
+}
+"""In words, who has to do something about a finding."""
 EXAMPLES = 3
 """Number of cases of a finding in such a report."""
 SHOWN_BY_NUMBER = 4
@@ -68,7 +76,7 @@ def report_lines(
     causes, effects = with_their_effects(findings)
     page = _Page(files, paint, width, effects, is_all=with_effects)
     head = list(page.wrapped(instead or " · ".join(filter(None, [verdict(causes, looked), in_words(span) if span else ""])), "", "  "))
-    yield from head
+    yield from (paint(line, "bold") for line in head)
     if not causes:
         return
     yield ""
@@ -98,6 +106,8 @@ class _Page:
         self._width = None if width is None else max(width, 40)
         self._effects = effects
         self._is_all = is_all
+        self._is_dense = False
+        """Whether no blank lines stand between findings."""
 
     def wrapped(self, text: str, indent: str, more: str) -> Iterator[str]:
         """Yields a text in lines that fit."""
@@ -114,12 +124,20 @@ class _Page:
 
     def whole(self, causes: Sequence[Finding]) -> list[str]:
         """Returns all findings in full."""
-        return [line for one in causes for line in self.entry(one, _FULL)]
+        return _apart([self.entry(one, _FULL) for one in causes])
 
     def fitted(self, causes: Sequence[Finding], most: int) -> list[str]:
         """Returns as much as fits into ``most`` lines, with a note on what is left out: first of notes, then of warnings, then of all
-        but the worst.
+        but the worst. Blank lines between findings are left out where they would cost the advice on an error or a warning.
         """
+        lines, told = self._fitted(causes, most)
+        if any(level < _ADVICE and one.severity != "note" for one, level in zip(causes, told, strict=True)):
+            self._is_dense = True
+            lines, _ = self._fitted(causes, most)
+        return lines
+
+    def _fitted(self, causes: Sequence[Finding], most: int) -> tuple[list[str], list[int]]:
+        """Returns the lines, and how much is said of each finding."""
         levels = {"error": _FULL, "warning": _FULL, "note": _SHORT}
         for change in _FOLDING:
             levels.update(change)
@@ -127,9 +145,9 @@ class _Page:
             lines = self._at(causes, told)
             if len(lines) <= most or self._width is None:
                 return self._raised(causes, told, lines, most)
-        return [*lines[: most - 1], f"and {len(lines) - most + 1:,} more lines (--all)"]
+        return [*lines[: most - 1], f"and {len(lines) - most + 1:,} more lines (--all)"], told
 
-    def _raised(self, causes: Sequence[Finding], told: list[int], lines: list[str], most: int) -> list[str]:
+    def _raised(self, causes: Sequence[Finding], told: list[int], lines: list[str], most: int) -> tuple[list[str], list[int]]:
         """Adds more about each finding, the worst first, as long as lines are left."""
         for severity, level in _RAISED:
             for place, one in enumerate(causes):
@@ -137,10 +155,11 @@ class _Page:
                     more = [*told[:place], level, *told[place + 1 :]]
                     if len(found := self._at(causes, more)) <= most:
                         told, lines = more, found
-        return lines
+        return lines, told
 
     def _at(self, causes: Sequence[Finding], levels: Sequence[int]) -> list[str]:
-        lines = [line for one, level in zip(causes, levels, strict=True) for line in self.entry(one, level)]
+        entries = [self.entry(one, level) for one, level in zip(causes, levels, strict=True) if level != _COUNTED]
+        lines = [line for entry in entries for line in entry] if self._is_dense else _apart(entries)
         for severity in SEVERITIES:
             own = [level for one, level in zip(causes, levels, strict=True) if one.severity == severity]
             folded = [one for one, level in zip(causes, levels, strict=True) if one.severity == severity and level == _COUNTED]
@@ -159,8 +178,10 @@ class _Page:
         if level in (_LINE, _SENTENCE, _ADVICE):
             what = f"{what} ({place_of(one)})"
         out = [self._clipped(what)] if level == _LINE else list(self.wrapped(what, "", "    "))
-        out[0] = self._paint(glyph, STYLES[one.severity]) + out[0][len(glyph) :]
+        heads = [out[0][len(glyph) :], *out[1:]]
+        out = [self._paint(glyph, STYLES[one.severity]) + self._paint(heads[0], "bold"), *(self._paint(line, "bold") for line in heads[1:])]
         advice = list(self.wrapped(f"next: {escape_rest(one.next)}", "    ", "      ")) if one.next else []
+        advice[:1] = [line.replace("next:", self._paint("next:", "bold"), 1) for line in advice[:1]]
         if level == _SHORT:
             whom = escape(f"client {one.clients[0]}" if len(one.clients) == 1 else one.who)
             parts = [", ".join(filter(None, [whom, place_of(one)])), _when(one, is_short=True), _over(one)]
@@ -177,10 +198,10 @@ class _Page:
         out += advice
         mine = self._effects.get(one.id, ())
         if mine and not self._is_all:
-            out += self.wrapped(f"and {effects_in_words(mine)}", "    ", "      ")
+            out += self.wrapped(f"explains {effects_in_words(mine)}", "    ", "      ")
         for effect in mine if self._is_all else ():
             told = self.entry(effect, _FULL)
-            out += [f"    effect {told[0]}", *(f"    {line}" for line in told[1:])]
+            out += [f"    follows from it: {told[0]}", *(f"    {line}" for line in told[1:])]
         return out
 
     def _clipped(self, line: str) -> str:
@@ -211,6 +232,14 @@ class _Page:
             yield f"      and {len(one.cases) - len(shown):,} more (--all)"
 
 
+def _apart(entries: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the lines of findings, with a blank line beside each that has several."""
+    lines: list[str] = []
+    for before, entry in zip(["", *entries], entries, strict=False):
+        lines += [*([""] if lines and max(len(before), len(entry)) > 1 else []), *entry]
+    return lines
+
+
 def with_their_effects(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, list[Finding]]]:
     """Returns the findings that stand alone (also those whose cause is not in the list), and the effects of each cause by its id."""
     ids = {one.id for one in findings if one.effect_of is None}
@@ -224,12 +253,13 @@ def with_their_effects(findings: Sequence[Finding]) -> tuple[list[Finding], dict
 
 
 def effects_in_words(effects: Sequence[Finding]) -> str:
-    """Counts effects by rule: 12 effects: 8 rollback, 4 stream-refused."""
+    """Counts effects by rule: 12 other findings: 8 rollback, 4 stream-refused."""
     counts: Counter[str] = Counter()
     for one in effects:
         counts[one.rule] += one.count
     count = counts.total()
-    return f"{count:,} effect{'' if count == 1 else 's'}: {', '.join(f'{number:,} {rule}' for rule, number in counts.most_common())}"
+    rules = ", ".join(f"{number:,} {rule}" for rule, number in counts.most_common())
+    return f"{count:,} other finding{'' if count == 1 else 's'}: {rules}"
 
 
 def sentence(one: Finding) -> str:
@@ -248,7 +278,7 @@ def place_of(one: Finding) -> str:
 
 def told_of(one: Finding) -> str:
     """Returns when a finding was, whose fault it is, and whether it is over."""
-    return "; ".join(filter(None, [_when(one), f"whose: {one.whose}", _over(one)]))
+    return "; ".join(filter(None, [_when(one), WHO_ACTS[one.whose], _over(one)]))
 
 
 def _when(one: Finding, *, is_short: bool = False) -> str:
@@ -269,7 +299,7 @@ def _when(one: Finding, *, is_short: bool = False) -> str:
 def _over(one: Finding) -> str:
     if one.over == "recovered":
         return f"recovered in row {one.over_row}" if one.over_row is not None else "recovered"
-    return "still open" if one.over == "open" else ""
+    return "not over by the end" if one.over == "open" else ""
 
 
 def by_packets(text: str, one: Finding, files: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.escape import cells, clip, escape
-from dcpinspect.render.lines import seconds_text
+from dcpinspect.render.lines import counted, seconds_text
 from dcpinspect.render.sparkline import sparkline
 from dcpinspect.render.timeline import lasting
 from dcpinspect.tables.records import Records, time_text
@@ -19,8 +19,11 @@ COMMANDS = 4
 CHARTS = 12
 """Number of commands that have a chart."""
 SPARKS, BESIDE = 60, 62
-"""Greatest number of blocks of a chart, and width of what stands beside it."""
+"""Number of blocks of a chart, if lines have no width, and width of what stands beside it."""
+_BEFORE = 41
+"""Width of the columns before those of commands."""
 BAR = 20
+"""Least width of a bar, and its width if lines have none."""
 MOST_LINES = 2_000
 
 Whole = npt.NDArray[np.int64]
@@ -30,12 +33,12 @@ Line = tuple[str, str]
 
 def io_lines(records: Records, interval_ns: int, *, width: int | None) -> Iterator[Line]:
     """Yields the lines of a table of ``IO``. ``width``: clips the lines."""
-    sparks = SPARKS if width is None else max(10, min(SPARKS, width - BESIDE))
-    for text, style in _lines(records, interval_ns, sparks):
+    sparks = SPARKS if width is None else max(10, width - BESIDE)
+    for text, style in _lines(records, interval_ns, sparks, width):
         yield (text if width is None else clip(text, width)), style
 
 
-def _lines(records: Records, interval_ns: int, sparks: int) -> Iterator[Line]:
+def _lines(records: Records, interval_ns: int, sparks: int, width: int | None) -> Iterator[Line]:
     if not len(records):
         return
     names = list(zip(records.values("name"), records.values("side"), strict=True))
@@ -49,8 +52,15 @@ def _lines(records: Records, interval_ns: int, sparks: int) -> Iterator[Line]:
     first = records.values("time")[0] - int(relative[0])
     yield f"from {time_text(first)} (UTC), a row is {lasting(interval_ns)}", ""
     heads = [f"{escape(name)}{'' if side == 'request' else ' answer'}" for name, side in most[:COMMANDS]]
-    yield f"{'time s':>14}  {'messages':>9}  {'bytes':>12}  {'  '.join(heads)}  messages", "bold"
-    yield from ((line, "") for line in _rows(spans, messages, sizes, names, most, heads, interval_ns))
+    bar = BAR
+    if width is not None:
+        while heads and _BEFORE + sum(cells(head) + 2 for head in heads) + BAR > width:
+            heads.pop()
+        bar = max(1, width - _BEFORE - sum(cells(head) + 2 for head in heads))
+    yield "  ".join([f"{'time s':>14}", f"{'messages':>9}", f"{'bytes':>12}", *heads, "messages"]), "bold"
+    yield from ((line, "") for line in _rows(spans, messages, sizes, names, most, heads, interval_ns, bar))
+    if len(heads) < len(most):
+        yield f"in the sums, without a column: {counted(len(most) - len(heads), 'more command')}; --format csv has all", "dim"
     yield "", ""
     low, high = int(spans.min()), int(spans.max())
     together = max(1, -(-(high - low + 1) // sparks))
@@ -74,8 +84,9 @@ def _rows(
     most: Sequence[tuple[str, str]],
     heads: Sequence[str],
     interval_ns: int,
+    bar_width: int,
 ) -> Iterator[str]:
-    column = {name: place for place, name in enumerate(most[:COMMANDS])}
+    column = {name: place for place, name in enumerate(most[: len(heads)])}
     numbers, place = np.unique(spans, return_inverse=True)
     counts, bytes_ = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
     np.add.at(counts, place, messages)
@@ -89,8 +100,8 @@ def _rows(
         if before is not None and number > before + 1:
             yield f"{'…':>14}  nothing for {lasting((number - before - 1) * interval_ns)}"
         before = number
-        bar = "█" * max(1, int(BAR * counts[at] // counts.max()))
-        own = "  ".join(f"{count:>{cells(head)},}" for count, head in zip(cells_[at].tolist(), heads, strict=True))
-        yield f"{seconds_text(number * interval_ns):>14}  {counts[at]:>9,}  {bytes_[at]:>12,}  {own}  {bar}"
+        bar = "█" * max(1, int(bar_width * counts[at] // counts.max()))
+        own = [f"{count:>{cells(head)},}" for count, head in zip(cells_[at].tolist(), heads, strict=True)]
+        yield "  ".join([f"{seconds_text(number * interval_ns):>14}", f"{counts[at]:>9,}", f"{bytes_[at]:>12,}", *own, bar])
     if len(numbers) > MOST_LINES:
         yield f"and {len(numbers) - MOST_LINES:,} more rows; take a longer --interval, or --format csv"

@@ -1,36 +1,66 @@
-"""Tables of records for people: the most important columns that fit the width, and the others below each row on request."""
+"""Tables of records for people: the most important columns that fit the width, and the others below each row on request.
+
+A sentence is never cut: where it does not fit, it stands below its row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dcpinspect.escape import cells
+from dcpinspect.escape import cells, wrap
 from dcpinspect.render.lines import counted
+from dcpinspect.render.palette import PAINTS
 from dcpinspect.render.table import MEASURED, TextTable, cell_texts
 
 Line = tuple[str, str]
 """Text and style."""
-NARROWEST = 32
-"""Least width, in columns, to which the last column, a sentence, may be cut."""
+Paint = Callable[[str, str], str]
+SENTENCES = ("evidence", "explanation")
+"""Columns, always the last of their table, that are sentences."""
 _INDENT = "    "
+_GROUPS = {"verdict": ("verdict",), "answer": ("verdict",), "cause": ("cause",), "findings": ("severity",)}
+"""Groups of the palette by the columns whose words they colour."""
+_QUIET = frozenset({"0", "ended", "closed", "ok", "complete", "accepted"})
+"""Words and numbers that mean that there is nothing to see."""
+_LOUD = {"refused": "bright_red", "rollback": "magenta", "unanswered": "bright_red", "cut": "yellow", "open": "yellow"}
+"""Colours of words that the palette has under another name."""
 
 
-def record_lines(table: Any, first: Sequence[str], *, width: int | None, is_folded: bool = False) -> Iterator[Line]:
+def style_of(name: str, text: str) -> str:
+    """Returns the style of a cell of a table, by its column and what it says; empty: the usual one."""
+    word = text.partition(" ")[0].strip(",")
+    if text in _QUIET:
+        return "dim"
+    for group in _GROUPS.get(name, ()):
+        if (paint := PAINTS.get(f"{group}-{word}")) is not None:
+            return paint.text
+    return _LOUD.get(text, "") if name in ("answer", "state") else ""
+
+
+def record_lines(
+    table: Any, first: Sequence[str], *, width: int | None, is_folded: bool = False, paint: Paint | None = None
+) -> Iterator[Line]:
     """Yields the lines of an Arrow table: heading and rows. ``first``: the most important columns, the most important one first.
 
-    ``width``: cuts lines; None keeps all columns in their lines. ``is_folded``: puts columns that do not fit below each row.
+    ``width``: of lines; None keeps all columns in their lines. ``is_folded``: puts columns that do not fit below each row. ``paint``:
+    colours cells.
     """
     names = table.schema.names
     shown = names if width is None else _fitting(table, first, width)
     left = [name for name in names if name not in shown]
-    text = TextTable(table.select(shown).schema, width=width, has_escapes=True)
+    sentence = left.pop() if left and left[-1] in SENTENCES else None
+    style = None if paint is None else lambda name, text: paint(text, style_of(name, text.strip()))
+    text = TextTable(table.select(shown).schema, width=width, has_escapes=True, style=style)
     lines = _all_lines(text, table.select(shown))
     heading = next(lines)
     yield heading, "bold"
     folded = _below(table.select(left), width or 0) if is_folded and left else None
+    sentences = iter(() if sentence is None else cell_texts(table.column(sentence).combine_chunks(), sentence, has_escapes=True))
     for line in lines:
         yield line, ""
+        said = next(sentences, "")
+        yield from ((below, "") for below in (wrap(_INDENT + said, width, _INDENT) if said else ()))
         if folded is not None:
             yield from ((below, "dim") for below in next(folded))
     if left and not is_folded:
@@ -44,8 +74,8 @@ def _all_lines(text: TextTable, table: Any) -> Iterator[str]:
 
 
 def _fitting(table: Any, first: Sequence[str], width: int) -> list[str]:
-    """Returns the shown columns in the table's order: the most important ones, as long as they fit; a sentence may be cut."""
-    widths = TextTable.natural_widths(table.slice(0, MEASURED))
+    """Returns the shown columns in the table's order: the most important ones, as long as they fit."""
+    widths = TextTable.natural_widths(table.slice(0, MEASURED), width)
     names: list[str] = table.schema.names
     room, chosen = width + 2, set[str]()
     matters = [name for name in first if name in widths]
@@ -53,11 +83,11 @@ def _fitting(table: Any, first: Sequence[str], width: int) -> list[str]:
         if place >= len(matters) and not chosen.issuperset(matters):
             break  # a less important column does not replace one that does not fit
         needed = widths[name] + 2
-        if needed > room and name == names[-1] and room >= NARROWEST + 2:
-            needed = room
         if needed <= room:
             chosen.add(name)
             room -= needed
+        elif name in SENTENCES:
+            matters = [other for other in matters if other != name]
         elif not chosen:
             return [name]
     return [name for name in names if name in chosen]
@@ -75,20 +105,8 @@ def _below(table: Any, width: int) -> Iterator[list[str]]:
             if not value:
                 continue
             if line and cells(line) + 3 + cells(piece) > width - len(_INDENT):
-                lines += _wrapped(line, width - len(_INDENT))
+                lines += wrap(line, width - len(_INDENT))
                 line = piece
             else:
                 line = f"{line} · {piece}" if line else piece
-        yield [_INDENT + one for one in (*lines, *_wrapped(line, width - len(_INDENT)))]
-
-
-def _wrapped(text: str, width: int) -> Iterator[str]:
-    line = ""
-    for word in text.split(" "):
-        if line and cells(line) + 1 + cells(word) > width:
-            yield line
-            line = word
-        else:
-            line = f"{line} {word}" if line else word
-    if line:
-        yield line
+        yield [_INDENT + one for one in (*lines, *(wrap(line, width - len(_INDENT)) if line else ()))]

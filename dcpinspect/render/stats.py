@@ -15,7 +15,9 @@ Line = tuple[str, str]
 
 _LEFT = ("command", "collection", "status", "snapshots", "", "connection")
 SPARKS = 64
-"""Number of blocks in a line."""
+"""Number of blocks in a line, if lines have no width."""
+_BESIDE = 42
+"""Width of what stands beside the blocks."""
 
 
 def stats_text(rows: Sequence[Row], *, width: int | None) -> Iterator[Line]:
@@ -25,7 +27,7 @@ def stats_text(rows: Sequence[Row], *, width: int | None) -> Iterator[Line]:
         sections.setdefault(row["section"], []).append(row)
     is_first = True
     for section, make in _MAKERS.items():
-        lines = list(make(sections[section])) if section in sections else []
+        lines = list(make(sections[section], width)) if section in sections else []
         if lines and not is_first:
             yield "", ""
         is_first = is_first and not lines
@@ -33,9 +35,9 @@ def stats_text(rows: Sequence[Row], *, width: int | None) -> Iterator[Line]:
             yield (line if width is None else clip(line, width)), "" if number else "bold"
 
 
-def _commands(rows: Sequence[Row]) -> Iterator[str]:
+def _commands(rows: Sequence[Row], width: int | None) -> Iterator[str]:
     yield from _table(
-        ("command", "", "messages", "bytes", "share", "least", "p50", "p95", "greatest"),
+        ("command", "", "messages", "bytes", "share", "least B", "p50 B", "p95 B", "greatest B"),
         [
             (
                 *(escape(row["name"]), row["side"], _whole(row["count"]), _whole(row["bytes"]), _percent(row["share"])),
@@ -43,25 +45,29 @@ def _commands(rows: Sequence[Row]) -> Iterator[str]:
             )
             for row in rows
         ],
+        width,
     )
 
 
-def _collections(rows: Sequence[Row]) -> Iterator[str]:
+def _collections(rows: Sequence[Row], width: int | None) -> Iterator[str]:
     yield from _table(
         ("collection", "messages", "bytes", "share"),
         [(escape(row["name"]), _whole(row["count"]), _whole(row["bytes"]), _percent(row["share"])) for row in rows],
+        width,
     )
 
 
-def _statuses(rows: Sequence[Row]) -> Iterator[str]:
+def _statuses(rows: Sequence[Row], width: int | None) -> Iterator[str]:
     yield from _table(
-        ("status", "responses", "share"), [(escape(row["name"]), _whole(row["count"]), _percent(row["share"])) for row in rows]
+        ("status", "responses", "share"),
+        [(escape(row["name"]), _whole(row["count"]), _percent(row["share"])) for row in rows],
+        width,
     )
 
 
-def _answers(rows: Sequence[Row]) -> Iterator[str]:
+def _answers(rows: Sequence[Row], width: int | None) -> Iterator[str]:
     yield from _table(
-        ("command", "answers", "least ms", "p50", "p95", "p99", "greatest"),
+        ("command", "answers", "least ms", "p50 ms", "p95 ms", "p99 ms", "greatest ms"),
         [
             (
                 escape(row["name"]),
@@ -70,36 +76,40 @@ def _answers(rows: Sequence[Row]) -> Iterator[str]:
             )
             for row in rows
         ],
+        width,
     )
 
 
-def _throughput(rows: Sequence[Row]) -> Iterator[str]:
-    together = max(1, -(-len(rows) // SPARKS))
+def _throughput(rows: Sequence[Row], width: int | None) -> Iterator[str]:
+    sparks = SPARKS if width is None else max(10, width - _BESIDE)
+    together = max(1, -(-len(rows) // sparks))
     span = rows[0]["seconds"] * together
     yield f"throughput  from {time_text(rows[0]['time'])}, a block is {span:g} s"
     for name, key in (("messages", "count"), ("bytes", "bytes")):
         values = [row[key] for row in rows]
         most = max(sum(values[place : place + together]) for place in range(0, len(values), together))
-        yield f"  {name:<8}  {sparkline(values, SPARKS)}  at most {most / span:,.0f} a second"
+        yield f"  {name:<8}  {sparkline(values, sparks)}  at most {most / span:,.0f} a second"
 
 
-def _snapshots(rows: Sequence[Row]) -> Iterator[str]:
+def _snapshots(rows: Sequence[Row], width: int | None) -> Iterator[str]:
     yield from _table(
-        ("snapshots", "count", "least items", "p50", "p95", "greatest"),
+        ("snapshots", "count", "least items", "p50 items", "p95 items", "greatest items"),
         [(row["name"], _whole(row["count"]), *(_whole(row[name]) for name in ("least", "p50", "p95", "greatest"))) for row in rows],
+        width,
     )
 
 
-def _flow(rows: Sequence[Row]) -> Iterator[str]:
+def _flow(rows: Sequence[Row], width: int | None) -> Iterator[str]:
     window = {row["connection"]: row["bytes"] for row in rows if row["name"] == "window"}
     most = [row for row in rows if row["name"] != "window"]
     yield from _table(
-        ("connection", "window bytes", "most outstanding", "share"),
+        ("connection", "window bytes", "most outstanding bytes", "share"),
         [(str(row["connection"]), _whole(window[row["connection"]]), _whole(row["bytes"]), _percent(row["share"])) for row in most],
+        width,
     )
 
 
-def _capture(rows: Sequence[Row]) -> Iterator[str]:
+def _capture(rows: Sequence[Row], _: int | None) -> Iterator[str]:
     shown = [row for row in rows if row.get("count") or row.get("bytes") or row["name"] in ("missing", "holes")]
     unit = {True: "bytes", False: ""}
     yield "capture"
@@ -121,14 +131,19 @@ _MAKERS = {
 }
 
 
-def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
     widths = [max(map(cells, column)) for column in zip(heading, *rows, strict=True)]
+    shown = len(heading)
+    while width is not None and shown > 1 and sum(widths[:shown]) + 2 * (shown - 1) > width:
+        shown -= 1
     for row in (heading, *rows):
         padded = []
-        for name, text, width in zip(heading, row, widths, strict=True):
-            room = " " * (width - cells(text))
+        for name, text, wide in zip(heading[:shown], row, widths, strict=False):
+            room = " " * (wide - cells(text))
             padded.append(text + room if name in _LEFT else room + text)
         yield "  ".join(padded).rstrip()
+    if shown < len(heading):
+        yield f"not shown in this width: {', '.join(heading[shown:])}"
 
 
 def _whole(number: int) -> str:

@@ -16,7 +16,8 @@ Safe = Callable[[str], str]
 MEASURED = 1000
 """Number of rows from which the widths of the columns are taken."""
 WIDEST = 60
-"""Greatest width of a column that is not the last, in terminal columns; longer texts push the rest of their line to the right."""
+"""Greatest width of a column that is not the last, in terminal columns; where not all columns fit, it is a third of the line at most.
+Longer texts are cut where lines have a width, and elsewhere push the rest of their line to the right."""
 NO_END = {"requested_end": "no end"}
 """Name of the greatest number of 64 bits in these columns."""
 NARROWEST = 20
@@ -30,8 +31,14 @@ _NOT_PLAIN = r"[^ -\[\]-~]"
 class TextTable:
     """Makes the lines of a table. Widths follow from its first rows, so that any number of rows can follow."""
 
-    def __init__(self, schema: Any, *, width: int | None = None, has_escapes: bool = False) -> None:
-        """``width``: of lines; columns that do not fit are left out. ``has_escapes``: texts have escapes for bytes that are not UTF-8."""
+    def __init__(
+        self, schema: Any, *, width: int | None = None, has_escapes: bool = False, style: Callable[[str, str], str] | None = None
+    ) -> None:
+        """``width``: of lines; columns that do not fit are left out. ``has_escapes``: texts have escapes for bytes that are not UTF-8.
+
+        ``style``: colours a cell, given the name of its column and its padded text.
+        """
+        self._style = style
         self._safe = escape_rest if has_escapes else escape
         self._names = [escape(name) for name in schema.names]
         self._right = [_is_number(kind) for kind in schema.types]
@@ -44,16 +51,16 @@ class TextTable:
         """Number of columns at the end that are left out; known once there are lines."""
 
     @staticmethod
-    def natural_widths(table: Any) -> dict[str, int]:
+    def natural_widths(table: Any, width: int | None = None) -> dict[str, int]:
         """Returns the width of each column of an Arrow table in terminal columns, by name; at most ``WIDEST``, except for the last
-        column.
+        column. ``width``: of lines.
         """
         found = {}
         for name, column in zip(table.schema.names, table.columns, strict=True):
             widest = max((cells(text) for text in cell_texts(column.combine_chunks(), name, has_escapes=True)), default=0)
             limit = WIDEST if name != table.schema.names[-1] else widest
             found[name] = max(cells(escape(name)), min(limit, widest))
-        return found
+        return found if width is None else dict(zip(found, _capped(list(found.values()), width), strict=True))
 
     def lines(self, batch: Any) -> Iterator[str]:
         """Yields the lines that are complete after these rows of a record batch."""
@@ -72,6 +79,8 @@ class TextTable:
                 min(WIDEST, max(cells(name), *(_widest(part) for part in column)) if column else cells(name))
                 for name, column in zip(self._names, parts, strict=True)
             ]
+            if self._width is not None:
+                self._widths = _capped(self._widths, self._width)
             self.left_out = len(self._names) - self._fitting()
             yield from self._lines([pa.array([name], pa.string()) for name in self._names])
         for columns in self._waiting:
@@ -89,8 +98,14 @@ class TextTable:
         return len(self._widths)
 
     def _lines(self, columns: list[Any]) -> list[str]:
+        if self._width is not None:
+            last = len(columns) - self.left_out - 1
+            columns = [*(_cut(column, width) for column, width in zip(columns[:last], self._widths, strict=False)), *columns[last:]]
         shown = zip(columns[: len(columns) - self.left_out], self._widths, self._right, strict=False)
         padded = [_padded(column, width, is_right=is_right) for column, width, is_right in shown]
+        if self._style is not None:
+            cells_ = zip(*(column.to_pylist() for column in padded), strict=True)
+            return ["  ".join(self._style(*one) for one in zip(self._names, row, strict=False)).rstrip() for row in cells_]
         lines = pc.utf8_rtrim(pc.binary_join_element_wise(*padded, "  "), " ")
         if self._width is None:
             return list(lines.to_pylist())
@@ -118,6 +133,18 @@ def _widest(texts: Any) -> int:
     if _is_plain(texts):
         return pc.max(pc.binary_length(texts)).as_py() or 0
     return max(map(cells, texts.to_pylist()))
+
+
+def _capped(widths: list[int], width: int) -> list[int]:
+    """Returns widths of columns; if not all fit, none but the last is wider than a third of a line."""
+    if sum(widths) + 2 * (len(widths) - 1) <= width:
+        return widths
+    return [*(min(one, max(NARROWEST, width // 3)) for one in widths[:-1]), widths[-1]]
+
+
+def _cut(texts: Any, width: int) -> Any:
+    """Returns the texts, those that are too long cut."""
+    return texts if _widest(texts) <= width else pa.array([clip(text, width) for text in texts.to_pylist()], pa.string())
 
 
 def _padded(texts: Any, width: int, *, is_right: bool) -> Any:

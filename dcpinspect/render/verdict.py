@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from dcpinspect.reading import Reading
 
 NOTHING = "nothing wrong"
+_CALM = "no errors or warnings"
+"""What is said in its place where something happened that a user would ask about."""
 MOST = 4
 """Number of kinds of problems that are described before the rest is only counted."""
 
@@ -113,10 +115,17 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
     """Returns one line about findings that are not effects, the worst first. The cost of notes is only mentioned if nothing is worse."""
     notes = [one for one in causes if one.severity == "note"]
     worse = [one for one in causes if one.severity != "note"]
-    said = _said(worse) or [NOTHING if looked is None else f"{looked.nothing}: {looked}"]
-    if looked is not None and looked.damage:
-        said.append(looked.damage)
-    return " · ".join([*said, *([counted(len(notes), "note")] if worse and notes else _said(notes))])
+    told = _said(notes)
+    damage_ = looked.damage if looked is not None else ""
+    if worse:
+        said = [*_said(worse), damage_, counted(len(notes), "note") if notes else ""]
+    else:
+        is_usual = any(one.rule in RULES and (cost := RULES[one.rule].cost) is not None and cost.is_usual for one in notes)
+        nothing = NOTHING if looked is None else looked.nothing
+        checked = [] if looked is None else [str(looked)]
+        calm = nothing.replace(NOTHING, _CALM)
+        said = [f"{calm}: {told[0]}", *told[1:], *checked, damage_] if is_usual else [": ".join([nothing, *checked]), damage_, *told]
+    return " · ".join(filter(None, said))
 
 
 def damage(reading: Reading) -> str:

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from dcpinspect.escape import escape, one_line
 from dcpinspect.render.findings import with_their_effects
 from dcpinspect.render.lines import counted
-from dcpinspect.render.verdict import NOTHING, verdict
+from dcpinspect.render.verdict import verdict
 from dcpinspect.tui.beside import difference
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
 from dcpinspect.tui.finding_list import FindingList
@@ -124,7 +124,7 @@ class OverviewView(View):
         if results.looked is None or not results.looked.messages:
             return out.append("no message was read" + (" so far" if self.host.inspection.state == "reading" else ""), "bold")
         out.append(one_line(verdict(causes, results.looked)), "bold")
-        is_said = NOTHING in out.plain  # this sentence already says how much was checked
+        is_said = str(results.looked) in out.plain  # this sentence already says how much was checked
         lines = [" · ".join(filter(None, ["" if is_said else str(results.looked), _when(results)]))]
         if (beside := self.host.beside) is not None:
             lines.append(difference(results, beside.everything, escape(os.path.basename(beside.files[0]))))

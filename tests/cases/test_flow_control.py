@@ -30,7 +30,10 @@ def test_10_a_consumer_that_stops_to_acknowledge(tmp_path: Path) -> None:
     found = case.finding("flow-control-stall")
     assert case.accusations == ["flow-control-stall"]
     used = 8 * (24 + 31 + 3 + 8000)
-    assert found.message == f"window full {used:,}/64,000 for 63.0 s, last acknowledgement 63.0 s before"
+    assert (
+        found.message
+        == f"flow-control window full for 63.0 s, {used:,} of 64,000 bytes not acknowledged, last acknowledgement 63.0 s before"
+    )
     assert case.shows("flow-control-stall") == ["mutation", "buffer_acknowledgement"]
     assert found.next.startswith("look for what stops the consumer")
     (told,) = case.tables.connections.records()
@@ -58,7 +61,7 @@ def test_10_framing_extras_that_a_consumer_does_not_count(tmp_path: Path) -> Non
     assert found.message == f"under-acknowledged by {talk.counted:,} bytes: {seqno + 1} x framing extras"
     assert case.shows("under-acknowledged") == ["buffer_acknowledgement"] * 2
     assert found.next.startswith("count all bytes of every message of a stream: header, framing extras")
-    assert case.finding("flow-control-stall").message.startswith(f"window full {talk.counted:,}/1,000 for 63.0 s")
+    assert case.finding("flow-control-stall").message.startswith(f"flow-control window full for 63.0 s, {talk.counted:,} of 1,000 bytes")
     assert case.shows("flow-control-stall") == ["mutation", "buffer_acknowledgement"]
 
 

@@ -119,7 +119,7 @@ def test_6_a_rollback_that_is_never_followed(tmp_path: Path) -> None:
     case = Case(tmp_path, talk)
     found = case.finding("rollback-not-followed")
     assert case.accusations == ["rollback", "rollback-not-followed"]
-    assert (found.vbuckets, found.message) == ((48,), "rollback to 13 never followed (9.0 s)")
+    assert (found.vbuckets, found.message) == ((48,), "the rollback to seqno 13 was never followed (9.0 s)")
     assert case.shows("rollback-not-followed") == ["stream_req answer", "stream_req"]
     assert "ask again" in found.next
 

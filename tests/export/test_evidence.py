@@ -60,7 +60,7 @@ def test_wireshark_shows_the_comments_at_the_packets_of_the_findings(tmp_path: P
         for place, text in comments(one):
             expected.setdefault(times[place.frame], []).append(text)
     assert {time: text.split("\\n") for time, text in commented.items()} == expected
-    assert any(text.startswith("note rollback, vb 7, connection 2: asked 60, told 50") for text in commented.values())
+    assert any(text.startswith("note rollback, vb 7, connection 2: asked for seqno 60, rolled back to 50") for text in commented.values())
 
 
 def conversation(tmp_path: Path, count: int) -> tuple[str, list[Finding]]:

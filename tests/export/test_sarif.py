@@ -79,7 +79,7 @@ def test_an_effect_names_the_result_that_is_its_cause() -> None:
 def test_a_result_names_capture_message_and_what_to_do() -> None:
     path = str(SAMPLES / "rollback.pcap")
     first = next(one for one in results([path]) if one["ruleId"] == "rollback")
-    assert first["message"]["text"].startswith("vb 7, connection 2: asked 60, told 50")
+    assert first["message"]["text"].startswith("vb 7, connection 2: asked for seqno 60, rolled back to 50")
     assert "Next: nothing is left to do" in first["message"]["text"]
     (location,) = first["locations"]
     assert location["properties"] == {"row": 99, "frame": 93, "connection": 2, "direction": "c2s", "streamOffset": 257}

@@ -38,7 +38,7 @@ def test_a_window_that_is_refused_because_no_server_can_keep_it() -> None:
         talk = opened()
         talk.control("connection_buffer_size", str(size), status=Status.EINVAL)
         (found,) = findings(talk)
-        assert (found.rule, found.message) == ("control-rejected", f"control connection_buffer_size={size}: einval")
+        assert (found.rule, found.message) == ("control-rejected", f"control connection_buffer_size={size} was refused: einval")
         assert ("4,294,967,295 bytes at most" in found.next) is is_above
 
 
@@ -69,7 +69,7 @@ def test_what_the_capture_lacks_is_told_once_a_direction() -> None:
     stream.mutation(9, "l")
     (found,) = findings(talk)
     assert (found.rule, found.cause, found.severity) == ("capture-hole", "s2c", "note")
-    assert found.message.endswith(" bytes in 1 hole, s2c")
+    assert found.message.endswith(" bytes in 1 hole, sent by the server")
     assert found.places[0].row > 0
 
 
@@ -100,7 +100,7 @@ def test_frames_that_are_longer_than_their_ip_header_tells_are_the_network_card_
     short = last.data[:16] + (40 + last.size - 1000).to_bytes(2, "big") + last.data[18:]
     (found,) = [one for one in found_in([*before, replace(last, data=short)]) if one.rule == "capture-hole"]
     assert (found.cause, found.whose) == ("longer-frames", "capture")
-    assert found.message.startswith("frames have 1,000 bytes more than their IP headers tell, s2c")
+    assert found.message.startswith("frames sent by the server have 1,000 bytes more than their IP headers tell")
     assert ("ethtool -K" in found.next, "larger buffer" in found.next) == (True, False)
 
 
@@ -129,7 +129,7 @@ def test_bytes_that_stand_too_late_in_the_file_are_not_called_lost(*, is_lossy: 
     for captured in ([*spread, *again], [*spread, *again, *again]):
         (found,) = [one for one in found_in(captured) if one.rule == "capture-hole"]
         size = sum(packet.size for packet in late)
-        assert found.message.endswith(f"{size} bytes came too late to be read, s2c")
+        assert found.message.endswith(f"{size} bytes came too late to be read, sent by the server")
         assert (" in 2 holes, " in found.message) is is_lossy
         assert "reordercap" in found.next
 
@@ -143,7 +143,7 @@ def test_bytes_that_do_not_fit_their_connection_are_told() -> None:
     last = next(packet for packet in reversed(before) if packet.size) if not last.size else last
     other = replace(last, data=last.data[:38] + b"\x7f" + last.data[39:], time_ns=last.time_ns + 1)
     found = [(one.rule, one.message) for one in found_in([*packets(talk), other])]
-    assert found == [("undecoded-bytes", f"{last.size} bytes without a place in the stream, s2c")]
+    assert found == [("undecoded-bytes", f"{last.size} bytes without a place in the stream, sent by the server")]
 
 
 @pytest.mark.parametrize("is_lossy", [False, True])
@@ -157,9 +157,9 @@ def test_bytes_that_the_snapshot_length_cut_off_are_told_once(*, is_lossy: bool)
             stream.mutation(3, "k")
     stream.mutation(9, "l")
     found = {one.rule: one.message for one in found_in([packet.cut(300) for packet in packets(talk)])}
-    assert found.pop("capture-cut").endswith(" bytes cut off by the snapshot length, s2c")
+    assert found.pop("capture-cut").endswith(" bytes cut off by the snapshot length, sent by the server")
     lost = found.pop("capture-hole", "none")
-    assert lost.endswith(" bytes beside what was cut off, s2c") if is_lossy else lost == "none"
+    assert lost.endswith(" bytes beside what was cut off, sent by the server") if is_lossy else lost == "none"
     assert found == {}
 
 

@@ -69,7 +69,8 @@ def test_a_full_window_up_to_an_acknowledgement(seconds: float, severity: str) -
     (found,) = check(talk)
     assert (found.rule, found.severity, found.count) == ("flow-control-stall", severity, 1)
     assert found.message.startswith(
-        f"window full {44 + 4 * MUTATION - 100}/500 for {seconds}.0 s, last acknowledgement {seconds}.0 s before"
+        f"flow-control window full for {seconds}.0 s, {44 + 4 * MUTATION - 100} of 500 bytes not acknowledged,"
+        f" last acknowledgement {seconds}.0 s before"
     )
     assert [place.direction for place in found.places] == ["s2c", "c2s"]
 
@@ -174,7 +175,7 @@ def test_of_a_window_above_four_gib_servers_keep_the_lower_bits() -> None:
     ack(talk, 100)
     (found,) = check(talk)
     assert (found.rule, found.severity) == ("flow-control-stall", "warning")
-    assert found.message.startswith(f"window full {44 + 4 * MUTATION - 100}/500 for 6.0 s")
+    assert found.message.startswith(f"flow-control window full for 6.0 s, {44 + 4 * MUTATION - 100} of 500 bytes")
     assert found.message.endswith("; the consumer asked for 4,294,967,796, and servers before 7.6 keep only the lower 32 bits")
 
 

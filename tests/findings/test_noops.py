@@ -405,7 +405,11 @@ def silent(seconds: float = 50, **controls: Any) -> Told:
 
 def test_a_producer_that_says_nothing_any_more() -> None:
     (found,) = check(silent())
-    assert (found.rule, found.severity, found.message) == ("silent-connection", "warning", "nothing for 50.0 s, noop every 20 s")
+    assert (found.rule, found.severity, found.message) == (
+        "silent-connection",
+        "warning",
+        "nothing came for 50.0 s, with a noop due every 20 s",
+    )
 
 
 def test_a_producer_that_was_silent_for_a_time() -> None:
@@ -413,7 +417,7 @@ def test_a_producer_that_was_silent_for_a_time() -> None:
     talk.noop()
     go_on(talk, 5)
     (found,) = check(talk)
-    assert (found.rule, found.message) == ("silent-connection", "nothing for 5.0 s, noop every 1 s")
+    assert (found.rule, found.message) == ("silent-connection", "nothing came for 5.0 s, with a noop due every 1 s")
     assert len(found.places) == 2
 
 

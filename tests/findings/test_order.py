@@ -133,23 +133,23 @@ def uids_fall(stream: Stream) -> None:
 
 
 FAULTS = {
-    "message-without-stream": (without_stream, "mutation 1 for a vbucket never opened"),
-    "message-after-stream-end": (after_end, "mutation 10 after stream end"),
+    "message-without-stream": (without_stream, "mutation of seqno 1 came for a vbucket that was never opened"),
+    "message-after-stream-end": (after_end, "mutation of seqno 10 came after the stream end"),
     "opaque-mismatch": (other_opaque, "mutation has opaque 0x"),
-    "event-before-marker": (before_marker, "mutation 1 before any marker"),
-    "seqno-not-increasing": (backwards, "4 after 5"),
-    "seqno-repeated-after-advanced": (repeated, "9 repeated after SeqnoAdvanced"),
-    "seqno-outside-snapshot": (outside, "12 outside 0–9"),
-    "seqno-below-request-start": (below_start, "0 although the consumer had 0"),
-    "marker-overlap": (overlap, "marker 8–12 overlaps 0–9"),
-    "marker-behind": (behind, "marker 3–8 ends below the last seqno of the stream"),
+    "event-before-marker": (before_marker, "mutation of seqno 1 came before any snapshot marker"),
+    "seqno-not-increasing": (backwards, "seqno 4 came after seqno 5"),
+    "seqno-repeated-after-advanced": (repeated, "seqno 9 came again after SeqnoAdvanced"),
+    "seqno-outside-snapshot": (outside, "seqno 12 is outside its snapshot 0–9"),
+    "seqno-below-request-start": (below_start, "seqno 0 came, although the consumer had all up to seqno 0"),
+    "marker-overlap": (overlap, "snapshot marker 8–12 overlaps 0–9"),
+    "marker-behind": (behind, "snapshot marker 3–8 ends below the last seqno of the stream"),
     "oso-structure": (oso_end, "OSO snapshot: end without start"),
-    "seqno-ack-regress": (acknowledged, "acknowledged 5 after 7"),
-    "duplicate-key-in-snapshot": (twice, "order::1 at 3 and 9"),
-    "cas-regress": (older, f"order::1: CAS 0x{hlc(2):016x} after 0x{hlc(3):016x}"),
-    "commit-without-prepare": (never_prepared, "commit 9 of unknown prepare 4"),
-    "event-after-collection-end": (ended, "mutation 9 of collection _default.orders (0x9), which ended at 2"),
-    "manifest-uid-backwards": (uids_fall, "manifest 0x1f after 0x20"),
+    "seqno-ack-regress": (acknowledged, "seqno 5 was acknowledged after seqno 7"),
+    "duplicate-key-in-snapshot": (twice, "key order::1 came at seqno 3 and at seqno 9"),
+    "cas-regress": (older, f"key order::1: CAS 0x{hlc(2):016x} came after CAS 0x{hlc(3):016x}"),
+    "commit-without-prepare": (never_prepared, "commit of seqno 9 is for a prepare of seqno 4, which never came"),
+    "event-after-collection-end": (ended, "mutation of seqno 9 of collection _default.orders (0x9), which ended at seqno 2"),
+    "manifest-uid-backwards": (uids_fall, "manifest uid 0x1f came after uid 0x20"),
 }
 
 
@@ -349,7 +349,7 @@ def test_many_of_a_kind_are_one_finding_with_the_first_three_and_the_last() -> N
     for seqno in range(10, 20):
         stream.mutation(seqno, f"k{seqno}")
     (found,) = findings(talk, rules=["seqno-not-increasing"])
-    assert (found.count, found.message, len(found.places)) == (10, "10 after 50", 5)
+    assert (found.count, found.message, len(found.places)) == (10, "seqno 10 came after seqno 50", 5)
 
 
 def test_what_many_vbuckets_share_is_one_finding() -> None:
@@ -358,7 +358,7 @@ def test_what_many_vbuckets_share_is_one_finding() -> None:
         talk.stream(vbucket).mutation(1, "k")
     (found,) = findings(talk, rules=["event-before-marker"])
     assert (found.vbuckets, found.count, len(found.places)) == ((3, 4, 5, 9), 4, 8)
-    assert found.message.startswith("mutation 1 before any marker on 4 vbuckets in ")
+    assert found.message.startswith("mutation of seqno 1 came before any snapshot marker on 4 vbuckets in ")
     assert found.message.endswith(": 3–5, 9")
 
 

@@ -38,7 +38,7 @@ def rolled_back() -> Told:
 def test_a_rollback_that_nobody_follows() -> None:
     (one,) = found(rolled_back())
     assert (one.rule, one.severity, one.vbuckets) == ("rollback-not-followed", "error", (7,))
-    assert one.message == "rollback to 100 never followed (9.0 s)"
+    assert one.message == "the rollback to seqno 100 was never followed (9.0 s)"
     assert [place.row for place in one.places] == [8, 7]
     assert one.first_time_ns == one.places[0].time_ns
 

@@ -233,7 +233,7 @@ def test_a_stream_that_falls_back_to_disk() -> None:
         stream.snapshot(start, end, kind, "checkpoint")
         stream.mutation(end, f"k{end}")
     (one,) = found(talk)
-    assert (one.rule, one.severity, one.cause, one.message) == ("slow-stream", "note", "from-disk", "fell back to disk at 9")
+    assert (one.rule, one.severity, one.cause, one.message) == ("slow-stream", "note", "from-disk", "fell back to disk at seqno 9")
     assert [place.row for place in one.places] == [9, 7]
 
 

@@ -215,7 +215,7 @@ def test_a_rollback_that_the_client_followed_is_a_note(again: dict[str, Any]) ->
     found = rollbacks(talk)[-1]
     assert (found.severity, found.cause, found.seqnos) == ("note", "leading-consumer", (150, 100))
     request = found.places[2]
-    assert found.message.startswith("asked 150, told 100: ")
+    assert found.message.startswith("asked for seqno 150, rolled back to 100: ")
     assert found.message.endswith(f"; followed in row {request.row}")
     assert (request.direction, request.row) == ("c2s", found.places[1].row + 1)
     assert found.next.startswith("nothing is left to do")
@@ -381,7 +381,9 @@ def test_a_rollback_that_the_client_does_not_follow() -> None:
     talk = opened()
     talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
     talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
-    assert [one.message for one in warnings(talk) if one.rule == "rollback-not-honoured"] == ["asked again from 150, above 100"]
+    assert [one.message for one in warnings(talk) if one.rule == "rollback-not-honoured"] == [
+        "asked again from seqno 150, above the rollback seqno 100"
+    ]
 
 
 def asked_again(talk: Told, vbucket: int = 7) -> list[str]:
@@ -462,7 +464,12 @@ def test_ends_have_their_reasons(reason: str, severity: str) -> None:
     stream.mutation(3, "k")
     stream.end(reason)
     (found,) = (one for one in findings(talk) if one.rule != "slow-stream")
-    assert (found.rule, found.severity, found.cause, found.message) == ("stream-end-reason", severity, reason, f"ended: {reason} at 3")
+    assert (found.rule, found.severity, found.cause, found.message) == (
+        "stream-end-reason",
+        severity,
+        reason,
+        f"ended: {reason} at seqno 3",
+    )
 
 
 @pytest.mark.parametrize(
@@ -543,7 +550,7 @@ def test_a_reason_that_is_not_defined_is_told(reason: int) -> None:
     stream.send("dcp_stream_end", end_reason=reason)
     (found,) = findings(talk)
     assert (found.rule, found.severity, found.cause) == ("stream-end-reason", "note", "undefined")
-    assert found.message == f"ended: reason {reason}, which is not defined at 3"
+    assert found.message == f"ended: reason {reason}, which is not defined at seqno 3"
 
 
 def test_an_unknown_uuid_is_told_as_the_first_specification_has_it() -> None:

@@ -50,7 +50,7 @@ def test_a_finding_says_what_whose_when_and_what_to_do() -> None:
         "",
         "✖ seqno-not-increasing: 22 after 23",
         "    client a:1 (10.0.0.1:5), server 10.0.0.2:6; connection 1, vb 417",
-        "    2001-09-09 01:46:40.000–01:46:41.000 UTC, 2 times; whose: server; still open",
+        "    2001-09-09 01:46:40.000–01:46:41.000 UTC, 2 times; the server has to act; not over by the end",
         "    rows 1046, 1047; Wireshark: frame.number in {990, 991}",
         "    next: compare the rows",
         "",
@@ -193,13 +193,16 @@ def with_effects(count: int = 3) -> list[Finding]:
 def test_effects_are_counted_under_their_cause() -> None:
     told = lines(*with_effects())
     assert told[0] == "1 client loops since 00:00:00 UTC"
-    assert told[-3] == "    and 4 effects: 3 rollback, 1 stream-refused"
+    assert told[-3] == "    explains 4 other findings: 3 rollback, 1 stream-refused"
     assert "rollback: asked 9" not in "".join(told)
 
 
 def test_effects_are_told_under_their_cause_where_that_is_asked_for() -> None:
     shown = lines(*with_effects(), everything=True)
-    assert [line for line in shown if "effect" in line] == ["    effect ! rollback: asked 9", "    effect · stream-refused: refused"]
+    assert [line for line in shown if "follows" in line] == [
+        "    follows from it: ! rollback: asked 9",
+        "    follows from it: · stream-refused: refused",
+    ]
 
 
 def test_effects_whose_cause_is_not_among_the_findings_stand_for_themselves() -> None:

@@ -17,11 +17,11 @@ def test_sections_follow_one_another_under_their_headings() -> None:
         {"section": "flow", "name": "most outstanding", "connection": 3, "bytes": 250, "share": 0.25},
     ]
     assert list(stats_text(rows, width=None)) == [
-        ("command   answers  least ms    p50    p95    p99  greatest", "bold"),
-        ("dcp_noop        7     0.001  0.002  0.003  4.000     5.000", ""),
+        ("command   answers  least ms  p50 ms  p95 ms  p99 ms  greatest ms", "bold"),
+        ("dcp_noop        7     0.001   0.002   0.003   4.000        5.000", ""),
         ("", ""),
-        ("connection  window bytes  most outstanding   share", "bold"),
-        ("3                  1,000               250  25.0 %", ""),
+        ("connection  window bytes  most outstanding bytes   share", "bold"),
+        ("3                  1,000                     250  25.0 %", ""),
         ("", ""),
         ("capture", "bold"),
         ("  packets used   1,234", ""),

@@ -55,7 +55,7 @@ def test_notes_are_counted_and_nothing_is_wrong_with_them() -> None:
     note = finding(rule="slow-stream", severity="note")
     assert verdict([note]) == "nothing wrong · 1 note"
     back = [finding(rule="rollback", severity="note", vbuckets=(number,)) for number in range(3)]
-    assert verdict([*back, note]) == "nothing wrong · 3 vbuckets were rolled back · 1 other note"
+    assert verdict([*back, note]) == "no errors or warnings: 3 vbuckets were rolled back · 1 other note"
     assert verdict([finding(rule="item-missing"), *[finding(severity="note")] * 2]) == "1 vbucket lost data · 2 notes"
 
 

@@ -75,7 +75,7 @@ COPIES: dict[str, Case] = {
     "z-dnat-p05-one-rollback-reopens-all": Case(
         [
             CLOSED,
-            Expected("rollback", "note", "normal", ["asked 50, told 31"]),
+            Expected("rollback", "note", "normal", ["asked for seqno 50, rolled back to 31"]),
             Expected("seen-twice", "note", "capture", ["after address translation on 2 connections: 2, 4"]),
         ],
         info=["2 connections seen twice", "683 messages, 128 streams"],

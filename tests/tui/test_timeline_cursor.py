@@ -114,7 +114,7 @@ def test_errors_and_warnings_are_walked_and_lead_to_findings() -> None:
         await press(app, pilot, "n")
         assert app.lanes.stream == 1
         assert app.lanes.row[0] == 80
-        assert "! rollback: asked 60, told 0: tombstones" in app.lanes.spoken()
+        assert "! rollback: asked for seqno 60, rolled back to 0: tombstones" in app.lanes.spoken()
         number = app.lanes.finding
         assert number is not None
         assert "findings" in screen(app)
