@@ -16,6 +16,7 @@ from dcpinspect.protocol.command_statuses import COMMAND_STATUSES
 from dcpinspect.protocol.control_keys import CONTROL_KEYS, control_key
 from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.fields import Side
+from dcpinspect.protocol.flags import OPEN_FLAGS, OSO_FLAGS, SNAPSHOT_FLAGS, STREAM_FLAGS
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, decode_header, encode_header
 from dcpinspect.protocol.hextext import HexError, parse_hex, tcp_payload
 from dcpinspect.protocol.layouts import layouts_of
@@ -65,8 +66,11 @@ def explain(text: str) -> list[str] | None:
         "the control key": _control_keys(word),
         "the feature": _features(word),
         "the rule": _rules(word),
+        "the flag": _flags(word),
         "the word": _words(word),
     }
+    if not any(meanings.values()) and word.lower().endswith("s") and (one := explain(word[:-1])) is not None:
+        return one  # several of what has a name
     if not any(meanings.values()):
         meanings["the column"] = _columns(word)
     told = [(kind.strip(), lines) for kind, found in meanings.items() for lines in found]
@@ -93,11 +97,15 @@ def suggestions(text: str) -> list[str]:
     from dcpinspect.tables.schema import BY_NAME
 
     names = [op.name.lower() for op in Opcode] + [op.name.lower() for op in ServerOpcode]
-    names += [short_name(name) for name in names] + [status.name.lower() for status in Status]
+    names += [short_name(name) for name in names if name.startswith("dcp_")]
+    first = len(names)
+    names += [status.name.lower() for status in Status]
     names += [control.key for control in CONTROL_KEYS] + [feature.name for feature in FEATURES] + list(RULES)
     names += [word for meanings in GLOSSARY.values() for word in meanings] + list(BY_NAME)
-    close = difflib.get_close_matches(text.strip(), dict.fromkeys(names), n=3, cutoff=0.65)
-    return sorted(close, key=lambda name: name.startswith("tap_"))  # TAP commands come last, because they have been out of use for long
+    others = {op.name.lower() for op in (*Opcode, *ServerOpcode) if not op.name.startswith("DCP_")} - set(dict.fromkeys(names[first:]))
+    close = difflib.get_close_matches(text.strip(), dict.fromkeys(names), n=12, cutoff=0.65)
+    # commands around DCP come after all that is DCP's, and those of TAP last, because they have been out of use for long
+    return sorted(close, key=lambda name: (name.startswith("tap_"), name in others))[:3]
 
 
 def explain_packets(packets: Sequence[bytes], context: Context | None = None) -> list[str]:
@@ -201,7 +209,7 @@ def _number(word: str) -> int | None:
 
 def _commands(word: str) -> list[list[str]]:
     number = _number(word)
-    name = word.lower().replace("-", "_").replace(" ", "_")
+    name = _joined(word, "_")
     out = []
     for server, table in ((False, Opcode), (True, ServerOpcode)):
         for op in table:
@@ -226,7 +234,7 @@ def _command(opcode: int, *, server: bool) -> list[str]:
 
 def _statuses(word: str) -> list[list[str]]:
     number = _number(word)
-    name = word.lower().replace("-", "_").replace(" ", "_")
+    name = _joined(word, "_")
     return [
         [f"{status.name.lower()}: status 0x{int(status):04x}", f"  {status.meaning}"]
         for status in Status
@@ -235,7 +243,7 @@ def _statuses(word: str) -> list[list[str]]:
 
 
 def _control_keys(word: str) -> list[list[str]]:
-    control = control_key(word)
+    control = control_key(word) or control_key(_joined(word, "_"))
     if control is None:
         return []
     out = [
@@ -249,21 +257,36 @@ def _control_keys(word: str) -> list[list[str]]:
 
 def _rules(word: str) -> list[list[str]]:
     # other words are not rules; the module of rules loads NumPy and the decoder
-    if "-" not in word and word.lower() not in ("rollback", "failover"):
+    name = _joined(word, "-")
+    if "-" not in name and name not in ("rollback", "failover"):
         return []
     from dcpinspect.findings.registry import RULES
     from dcpinspect.render.rules import rule_lines
 
-    return [list(rule_lines(RULES[word.lower()]))] if word.lower() in RULES else []
+    return [list(rule_lines(RULES[name]))] if name in RULES else []
 
 
 def _words(word: str) -> list[list[str]]:
-    name = word.lower()
-    return [[f"{name}: {topic}", f"  {meanings[name]}"] for topic, meanings in GLOSSARY.items() if name in meanings]
+    name = _joined(word, " ")
+    known = ((topic, one, meaning) for topic, meanings in GLOSSARY.items() for one, meaning in meanings.items())
+    return [[f"{one}: {topic}", f"  {meaning}"] for topic, one, meaning in known if _joined(one, " ") == name]
+
+
+def _joined(word: str, by: str) -> str:
+    """Returns a name in small letters; space, hyphen and underscore are the same."""
+    return re.sub(r"[\s_-]+", by, word.strip().lower())
+
+
+def _flags(word: str) -> list[list[str]]:
+    name = _joined(word, "-")
+    tables = {"DCP open": OPEN_FLAGS, "stream request": STREAM_FLAGS, "snapshot marker": SNAPSHOT_FLAGS, "OSO snapshot": OSO_FLAGS}
+    return [
+        [f"{bit.name}: flag 0x{bit.mask:x} of a {of}", f"  {bit.doc}"] for of, bits in tables.items() for bit in bits if bit.name == name
+    ]
 
 
 def _columns(word: str) -> list[list[str]]:
-    name = word.lower()
+    name = _joined(word, "_")
     if not re.fullmatch(r"[a-z][a-z_0-9]*", name):
         return []
     from dcpinspect.comparison.contracts import PATHS  # deferred: these need NumPy

@@ -40,7 +40,7 @@ BASE = (
     Column("status", "u16", "status of a response"),
     Column("status_name", "text", "status of a response, by name"),
     Column("opaque", "u32", "the four opaque bytes, big-endian"),
-    Column("cas", "hex64", "CAS"),
+    Column("cas", "hex64", "the CAS: the version of the document"),
     Column("datatype", "words", "bits of the datatype, by name"),
     Column("sid", "u16", "DCP stream-id"),
     Column("collection_id", "u32", "collection of the key"),

@@ -54,7 +54,7 @@ def about(
     parts = [
         ("what", one_line(one.message)),
         ("who", " · ".join(filter(None, [escape(one.who), escape(one.server), one.where, when]))),
-        ("whose", whose.removeprefix("whose: ")),
+        ("whose", whose),
         ("next", one_line(here(one.next)) if one.next else _cause_of(one, others)),
     ]
     for name, text in parts:

@@ -50,12 +50,12 @@ def test_three_lines_of_a_kind_are_told_as_watch_tells_them_and_name_the_row(tmp
     lines = watched(faulty(tmp_path, 12), tmp_path / "out.txt", monkeypatch)
     end = lines.index("")
     assert [re.sub(r"^\S+T\S+ ", "", line).partition("; next: ")[0] for line in lines[:end]] == [
-        "error seqno-not-increasing: 2 after 5; client test:1 (10.0.0.1:50000, test/1.0), server 10.0.0.2:11210, "
-        f"connection 1, vb {vbucket}, row {row}; whose: server"
+        "error seqno-not-increasing: seqno 2 came after seqno 5; client test:1 (10.0.0.1:50000, test/1.0), server 10.0.0.2:11210, "
+        f"connection 1, vb {vbucket}, row {row}; the server has to act"
         for vbucket, row in ((0, 9), (1, 14), (2, 19))
     ]
     assert lines[end + 1].startswith("12 vbuckets have messages that break the protocol")
-    assert lines[end + 3] == "✖ seqno-not-increasing: 2 after 5"
+    assert lines[end + 3] == "✖ seqno-not-increasing: seqno 2 came after seqno 5"
     assert lines[end + 4].endswith("connection 1, 12 vbuckets: 0–11")
 
 
@@ -110,7 +110,7 @@ def test_a_file_that_grows_is_watched(tmp_path: Path) -> None:
         shown = [process.stdout.readline() for _ in range(4)]
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=60)
-    assert " error seqno-not-increasing: 2 after 5; " in shown[-1]
+    assert " error seqno-not-increasing: seqno 2 came after seqno 5; " in shown[-1]
     assert "connection 1, vb 0, row 9; " in shown[-1]
     assert "\n1 vbucket has messages that break the protocol" in rest
 

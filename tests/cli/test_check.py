@@ -68,12 +68,12 @@ def test_effects_are_under_the_id_of_their_cause_in_json(capsys: pytest.CaptureF
 def test_effects_are_shown_with_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", LOOP]) == 1
     without = capsys.readouterr().out
-    assert "and 9 effects: 8 rollback, 1 unknown-vbucket-uuid\n" in without
-    assert "effect ! rollback:" not in without
+    assert "explains 9 other findings: 8 rollback, 1 unknown-vbucket-uuid\n" in without
+    assert "follows from it: ! rollback:" not in without
     assert without.count("next: ") == len({"rollback-loop", "credentials-in-clear", "connection-closed"})
     assert main(["check", LOOP, "--all"]) == 1
     shown = capsys.readouterr().out
-    assert shown.count("effect ! rollback:") == 2
+    assert shown.count("follows from it: ! rollback:") == 2
     rows = [line.split() for line in shown.splitlines()]
     assert ["5", "30", "86", "0", "0", "0x7e57000000000130"] in [row for row in rows if len(row) == 6] or rows
     assert shown.count("next: ") == len({"rollback-loop", "credentials-in-clear", "connection-closed"})

@@ -33,7 +33,8 @@ def test_a_finding_is_a_line_with_when_and_who_and_is_told_once_while_the_file_g
     severity, rule, rest = parsed(line)
     assert (severity, rule) == ("error", BACKWARDS)
     assert rest.startswith(
-        "2 after 5; client test:1 (10.0.0.1:50000, test/1.0), server 10.0.0.2:11210, connection 1, vb 7; whose: server; next: "
+        "seqno 2 came after seqno 5; "
+        "client test:1 (10.0.0.1:50000, test/1.0), server 10.0.0.2:11210, connection 1, vb 7; the server has to act; next: "
     )
     assert re.match(r"2023-11-15T03:43:20\.\d{3}\+05:30 ", line)
     assert running.process.returncode == 0
@@ -124,7 +125,7 @@ def test_many_vbuckets_are_one_line(tmp_path: Path) -> None:
         _, rule, rest = parsed(running.line())
         assert running.end(signal.SIGINT) == []
     assert rule == BACKWARDS
-    assert rest.startswith("2 after 5 (100 times); ")
+    assert rest.startswith("seqno 2 came after seqno 5 (100 times); ")
     assert "connection 1, 100 vbuckets: 0–99; " in rest
 
 
@@ -141,11 +142,11 @@ def test_it_is_told_again_when_it_has_grown_a_lot() -> None:
     data = records(talk)
     with watching("-", "--settle", "0s", "--rule", BACKWARDS) as running:
         running.put(pcap([]) + b"".join(data[: counts[1]]))
-        assert parsed(running.line())[2].startswith("2 after 5; ")
+        assert parsed(running.line())[2].startswith("seqno 2 came after seqno 5; ")
         running.put(b"".join(data[counts[1] : counts[2]]))
         assert running.is_silent(2.5)
         running.put(b"".join(data[counts[2] :]))
-        assert parsed(running.line())[2].startswith("2 after 5 (22 times, 1 when told before); ")
+        assert parsed(running.line())[2].startswith("seqno 2 came after seqno 5 (22 times, 1 when told before); ")
         assert running.end() == []
 
 

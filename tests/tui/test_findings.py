@@ -84,9 +84,9 @@ def test_effects_stand_under_their_cause() -> None:
         assert cause is not None
         assert cause.rule == "rollback-loop"
         text = about(cause, UNICODE, NO_ROWS, 0, found.findings).plain
-        assert "Explains 9 effects: 8 rollback, 1 unknown-vbucket-uuid." in text
+        assert "Explains 9 other findings: 8 rollback, 1 unknown-vbucket-uuid." in text
         assert "client connector:1 (10.11.0.1:50004, connector/4.2) · server 10.11.0.2:11210" in text
-        assert "whose  client; still open" in text
+        assert "whose  the client has to act; not over by the end" in text
         assert "vb 31, connection 5: rolled back 4 times to 0 in 30 ms, 86 items sent again" in text
         await press(app, pilot, "down")
         effect = found.shown
