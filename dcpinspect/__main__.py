@@ -48,7 +48,7 @@ class Watched:
             try:
                 mmap.mmap(-1, ROOM[name]).close()
             except OSError as error:
-                raise MemoryError(name) from error
+                raise MemoryError(f"block of {ROOM[name] >> 20} MiB") from error
 
 
 def run() -> NoReturn:

@@ -56,10 +56,13 @@ def test_memory_that_ends_is_one_line_and_no_file(arguments: tuple[str, ...], tm
 )
 def test_at_no_limit_a_library_ends_the_process_by_itself(arguments: tuple[str, ...], limits: range, tmp_path: Path) -> None:
     """OpenBLAS would with status 1, which is that of findings, and Arrow with 134 and a file that stays."""
+    said: set[str] = set()
     for most in limits:
         status, _, err = ran(tmp_path, arguments, most=most << 20)
         assert (status, err.count("memory has ended")) in ((0, 0), (2, 1)), (most, err)
+        said.add(err.partition("memory has ended (")[2].partition(" more were")[0])
         assert {path.name for path in tmp_path.iterdir()} <= ({"out.parquet"} if status == 0 else set())
+    assert said & {"96 MiB", "240 MiB"}
 
 
 @pytest.mark.parametrize(
