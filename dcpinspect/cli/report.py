@@ -20,6 +20,7 @@ class ReportFormat(StrEnum):
 
     HTML = "html"
     MARKDOWN = "markdown"
+    MD = "md"
 
 
 class Result(Choices):
@@ -41,7 +42,7 @@ class Result(Choices):
         if self.format_name is ReportFormat.HTML and self.output is None:
             raise UsageError("--format html: name a file with -o, as in -o report.html, or -o - for standard output")
         if self.format_name is not None:
-            return self.format_name
+            return ReportFormat.MARKDOWN if self.format_name is ReportFormat.MD else self.format_name
         return ReportFormat.MARKDOWN if self.output is None or self.output in STDOUT else ReportFormat(format_of(self.output))
 
 

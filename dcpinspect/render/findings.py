@@ -26,7 +26,7 @@ SCREEN = 25
 WHO_ACTS = {
     "client": "the client has to act",
     "server": "the server has to act",
-    "capture": "the capture lacks it",
+    "capture": "a fuller capture is needed",
     "normal": "nobody has to act",
     "unknown": "who has to act is not known",
 }

@@ -215,7 +215,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "recovered": "of over: the client has all again that it had lost",
         "visible": "of a snapshot marker, the greatest seqno that a client which does not know prepares can get",
         "normal": "of whose: nobody has to act, because this happens where nothing is wrong",
-        "complete": "of info: what the capture lacks, and which share of its bytes was decoded; of a snapshot: its last seqno came",
+        "complete": "of info: capture loss, and which share of its bytes was decoded; of a snapshot: its last seqno came",
     },
     "state of a vbucket": {
         "active": "the node answers reads and writes of the vbucket, and clients stream it from there",

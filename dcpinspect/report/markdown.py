@@ -75,7 +75,7 @@ def _finding(told: Contents, one: Finding, *, advises_notes: bool = True) -> Ite
         place_of(one),
         by_packets(told_of(one), one, told.files),
         messages_of(one.places[:_MESSAGES], told.files),
-        effects_in_words(effects) if effects else "",
+        f"explains {effects_in_words(effects)}" if effects else "",
     ]
     about = "; ".join(filter(None, parts))
     message = by_packets(escape_rest(one.message), one, told.files)

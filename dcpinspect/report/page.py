@@ -120,7 +120,7 @@ def _finding(told: Contents, one: Finding) -> dict[str, Any]:
         ],
         "more": max(0, len(cases) - most),
         "effects": [_finding(told, effect) for effect in effects[:most]],
-        "effects_in_words": effects_in_words(effects) if effects else "",
+        "effects_in_words": f"explains {effects_in_words(effects)}" if effects else "",
         "more_effects": max(0, len(effects) - most),
     }
 

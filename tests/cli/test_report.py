@@ -63,3 +63,11 @@ def test_python_writes_the_same_page(tmp_path: Path) -> None:
         recording.report(tmp_path / "python.html")
     assert main(["report", ORPHANS, "-o", str(tmp_path / "cli.html")]) == 0
     assert (tmp_path / "python.html").read_text() == (tmp_path / "cli.html").read_text()
+
+
+def test_md_is_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(SAMPLES / "rollback.pcap")
+    assert main(["report", path, "--format", "md"]) == 0
+    short = capsys.readouterr().out
+    assert main(["report", path, "--format", "markdown"]) == 0
+    assert capsys.readouterr().out == short
