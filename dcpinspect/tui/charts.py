@@ -5,6 +5,7 @@ A library for plots would draw the same, but would add a dependency and start-up
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -70,8 +71,11 @@ def axis(begin_ns: int, end_ns: int, width: int) -> str:
     text = numbers(scale, lambda at: f"{seconds(scale, at)} s", width)
     if len(last) > width:
         return text[:width].ljust(width)
-    room = width - len(last)
-    return (text[:room] if text[room - 1 : room] in ("", " ") else text[:room].rpartition("  ")[0]).ljust(room) + last
+    out = ""
+    for label in re.finditer(r"[\d.]+ s", text):
+        if label.end() < width - len(last):  # the end of the capture has its place, so a label that would touch it is left out
+            out = out.ljust(label.start()) + label[0]
+    return out.ljust(width - len(last)) + last
 
 
 def beside(left: Sequence[str], right: Sequence[str], width: int) -> list[str]:

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 async def to_heat(app: InspectApp, pilot: Keys) -> None:
     await press(app, pilot, "2")
-    while not app.vbuckets.is_heat:
+    while app.vbuckets.form != "heat":
         await press(app, pilot, "vertical_line")
 
 

@@ -10,7 +10,7 @@ from tests.tui.screens import Keys, play, press, screen
 def test_it_says_what_stats_says_and_scrolls() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "5")
-        assert "messages a second" in screen(app)
+        assert "messages over time" in screen(app)
         assert "messages by command" in screen(app)
         await press(app, pilot, "d")
         assert "bytes by command" in screen(app)

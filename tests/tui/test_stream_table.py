@@ -22,7 +22,7 @@ async def to_table(app: InspectApp, pilot: Keys) -> None:
     """Through the other layouts, of which there are more where there are several clients."""
     await press(app, pilot, "2")
     for _ in FORMS:
-        if not app.vbuckets.is_table:
+        if app.vbuckets.form != "table":
             await press(app, pilot, "vertical_line")
     await press(app, pilot, "home")
 
@@ -109,9 +109,9 @@ def test_its_messages_are_one_key_away_and_the_way_back_leads_to_the_same_stream
         await press(app, pilot, "equals_sign")
         assert app.packets.filtering.text == f"connection = {key[0]} and vbucket = {key[1]}"
         await press(app, pilot, "backspace")
-        assert (app.vbuckets.is_table, app.vbuckets.table.key) == (True, key)
+        assert (app.vbuckets.form == "table", app.vbuckets.table.key) == (True, key)
         await press(app, pilot, "vertical_line")
-        assert (app.vbuckets.is_table, app.map.vbucket) == (False, key[1])
+        assert (app.vbuckets.form == "table", app.map.vbucket) == (False, key[1])
 
     play("rollback.pcap", scene)
 
