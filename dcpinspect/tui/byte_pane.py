@@ -94,7 +94,7 @@ class BytePane(LineView, can_focus=True, inherit_bindings=False):
         self.virtual_size = Size(room(self), -(-self.count // self.columns))
         self.refresh()
 
-    def on_click(self, event: events.Click) -> None:
+    def clicked(self, event: events.Click) -> None:
         """Selects the field that the clicked byte belongs to."""
         inside = event.get_content_offset(self)
         head, step = (6, 7) if self.form == "grid" else (7, 3)

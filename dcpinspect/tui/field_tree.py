@@ -193,7 +193,7 @@ class FieldTree(LineView, can_focus=True, inherit_bindings=False):
         else:
             self.action_toggle_fold()
 
-    def on_click(self, event: events.Click) -> None:
+    def clicked(self, event: events.Click) -> None:
         """Selects the clicked line; a second click follows it. A click on the fold sign folds the line."""
         place = int(self.scroll_offset.y) + event.y
         if place < len(self._entries):

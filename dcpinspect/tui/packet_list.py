@@ -278,10 +278,10 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
         self.follow = False
         self.move_to(place)
 
-    def on_click(self, event: events.Click) -> None:
+    def clicked(self, event: events.Click) -> None:
         """Selects the clicked row; a second click opens it."""
         self.at = self.place_of(self.row) if self.row else -1
-        super().on_click(event)
+        super().clicked(event)
 
     # -- drawing ------------------------------------------------------------------------------------------
 

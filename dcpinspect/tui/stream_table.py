@@ -261,7 +261,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         self._column = min(len(self.columns) - 1, self._column + 1)
         self.refresh()
 
-    def on_click(self, event: events.Click) -> None:
+    def clicked(self, event: events.Click) -> None:
         """Sorts by the clicked heading, or selects the clicked stream; a second click opens the stream."""
         left, chosen = GUTTER, self._column
         for column in self._drawn:
@@ -272,7 +272,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         if event.y == 0:
             self.sort()
         else:
-            super().on_click(event)
+            super().clicked(event)
 
     # -- drawing ------------------------------------------------------------------------------------------
 

@@ -154,6 +154,10 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         return place is not None
 
     def on_click(self, event: events.Click) -> None:
+        """Handles a click in ``clicked``, which subclasses replace: Textual would call the handlers of all classes, one after the other."""
+        self.clicked(event)
+
+    def clicked(self, event: events.Click) -> None:
         """Selects the clicked place; a second click opens it."""
         place = None if event.y < self.HEAD else self.place_at(event.x, int(self.scroll_offset.y) + event.y - self.HEAD)
         if place is None:

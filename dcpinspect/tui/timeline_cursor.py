@@ -436,7 +436,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
             event.prevent_default()
             self.zoom(steps, place)
 
-    def on_click(self, event: events.Click) -> None:
+    def clicked(self, event: events.Click) -> None:
         """Selects the clicked stream and cell; a second click opens them. Does nothing after a range was dragged."""
         place, held, self._held = self._place_at(event.x), self._held, None
         if held is not None and self.range is not None and place != held:
