@@ -16,7 +16,7 @@ Safe = Callable[[str], str]
 MEASURED = 1000
 """Number of rows from which the widths of the columns are taken."""
 WIDEST = 60
-"""Greatest width of a column that is not the last, in terminal columns; where not all columns fit, it is a third of the line at most.
+"""Greatest width of a column that is not the last, in terminal columns; where not all columns fit, it is half a line at most.
 Longer texts are cut where lines have a width, and elsewhere push the rest of their line to the right."""
 NO_END = {"requested_end": "no end"}
 """Name of the greatest number of 64 bits in these columns."""
@@ -136,10 +136,10 @@ def _widest(texts: Any) -> int:
 
 
 def _capped(widths: list[int], width: int) -> list[int]:
-    """Returns widths of columns; if not all fit, none but the last is wider than a third of a line."""
+    """Returns widths of columns; if not all fit, none but the last is wider than half a line."""
     if sum(widths) + 2 * (len(widths) - 1) <= width:
         return widths
-    return [*(min(one, max(NARROWEST, width // 3)) for one in widths[:-1]), widths[-1]]
+    return [*(min(one, max(NARROWEST, width // 2)) for one in widths[:-1]), widths[-1]]
 
 
 def _cut(texts: Any, width: int) -> Any:

@@ -66,8 +66,8 @@ def test_the_rest_stands_below_each_row_if_asked_for() -> None:
 def test_a_long_text_leaves_room_for_other_columns() -> None:
     table = pa.table({"kind": ["lacks"], "key": ["k" * 500], "a_row": [7]})
     assert shown(["kind", "key", "a_row"], width=60, table=table) == [
-        "kind   key                   a_row",
-        f"lacks  {'k' * 19}…      7",
+        f"kind   {'key':<30}  a_row",
+        f"lacks  {'k' * 29}…      7",
     ]
 
 
