@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,11 +44,22 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files of tests/golden from what the program prints now")
     parser.addoption("--processes", type=int, default=1, help="run the tests in so many processes, which are forked when all are collected")
+    parser.addoption("--share", metavar="K/N", help="run only the test files of share K of N; every file is in one share")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.processes > 1:
         config.pluginmanager.register(Forked(config.option.processes))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves one share of the test files: CI has no time for all slow tests on each commit."""
+    if config.option.share:
+        share, shares = map(int, config.option.share.split("/"))
+        left = [item for item in items if zlib.crc32(item.nodeid.partition("::")[0].encode()) % shares == share % shares]
+        rest = set(items) - set(left)
+        config.hook.pytest_deselected(items=[item for item in items if item in rest])
+        items[:] = left
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
