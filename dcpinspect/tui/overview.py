@@ -149,7 +149,7 @@ class OverviewView(View):
         legend = self.map.legend(columns - 2)
         words = len(legend.split("\n"))
         left = height - said - found
-        lines = self.map.needed(columns, max(1, (left if is_wide else min(left - CHART, max(3, height // 5))) - 1 - words))
+        lines = self.map.needed(columns, max(1, left - 1 - words if is_wide else min(left - CHART - 1 - words, max(3, height // 5))))
         mapped = 1 + lines + words
         if is_wide:
             below = min(max(left, 3), max(mapped, CHART + talking))
