@@ -32,7 +32,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.select import Selection
-from dcpinspect.tables.times import Span
+from dcpinspect.tables.times import TimeSpan
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Captures:
         extra_ports: Sequence[int] = (),
         find_ports: bool = False,
         redactor: Redactor | None = None,
-        span: Span | None = None,
+        span: TimeSpan | None = None,
     ) -> None:
         """Opens the captures. Raises CaptureError if a file cannot be read at all. The options are those of ``Reading``.
 

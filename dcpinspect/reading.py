@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dcpinspect.findings.candidates import Candidates
     from dcpinspect.findings.checker import Checker
     from dcpinspect.findings.finding import Finding
-    from dcpinspect.logs.evidence import Evidence
+    from dcpinspect.logs.evidence import LogEvidence
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.streams.events import EventQuery, FoundEvents
     from dcpinspect.streams.links import Link
@@ -174,7 +174,7 @@ class Reading:
         *,
         redactor: Redactor | None = None,
         with_rows: bool = False,
-        evidence: Evidence | None = None,
+        evidence: LogEvidence | None = None,
     ) -> None:
         """Looks for what is wrong from now on; call this before the first batch.
 

@@ -25,7 +25,7 @@ from dcpinspect.capture.source import STDIN
 from dcpinspect.coverage import Coverage
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
-from dcpinspect.export.json import Values, dump, message_object
+from dcpinspect.export.json import ValueLimit, dump, message_object
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import CHECKED, CONTRACTS
 from dcpinspect.findings.registry import RULES
@@ -161,7 +161,7 @@ class Annotation(Decoded):
             return record_batch(self._batch, np.array([0]), [name]).column(name)[0].as_py()
         return super().__getitem__(name)
 
-    def to_dict(self, *, fields: bool = True, values: Values = "full") -> dict[str, Any]:
+    def to_dict(self, *, fields: bool = True, values: ValueLimit = "full") -> dict[str, Any]:
         """Returns what ``dcpinspect read --format json`` prints of the message, as Python objects; ``dcpinspect schema message`` describes
         it.
 

@@ -13,12 +13,12 @@ from dcpinspect.records import dataclass
 from dcpinspect.render.coverage import interfaces
 from dcpinspect.streams.balance import Balance
 from dcpinspect.streams.tables import Tables
-from dcpinspect.tables.histogram import Whole
+from dcpinspect.tables.histogram import Integers
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Worded
 from dcpinspect.tables.round_trips import RoundTrips
 from dcpinspect.tables.series import Series
-from dcpinspect.tables.statistics import MessageStats, Row, distribution
+from dcpinspect.tables.statistics import MessageStats, StatisticsRow, distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Counted:
 
     name: str
     side: str
-    messages: Whole
-    bytes: Whole
+    messages: Integers
+    bytes: Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +42,22 @@ class Charts:
     """Number of spans."""
     commands: Sequence[Counted] = ()
     """Commands, those that were said most first."""
-    windows: Sequence[tuple[int, int, int, int, Whole]] = ()
+    windows: Sequence[tuple[int, int, int, int, Integers]] = ()
     """Connection, bytes of its window, start and length of its spans, most bytes outstanding in each span."""
-    round_trips: Sequence[tuple[int, int, int, Whole]] = ()
+    round_trips: Sequence[tuple[int, int, int, Integers]] = ()
     """Connection, start and length of its spans, nanoseconds of the slowest answer in each span."""
-    noops: Sequence[tuple[int, int, int, Whole]] = ()
+    noops: Sequence[tuple[int, int, int, Integers]] = ()
     """Connection, start and length of its spans, nanoseconds of the slowest answer to a noop in each span."""
-    answers: Sequence[tuple[str, Whole]] = ()
+    answers: Sequence[tuple[str, Integers]] = ()
     """Command, and numbers of its answers by the power of two at or below their nanoseconds."""
-    sizes: Whole = field(default_factory=lambda: np.zeros(64, np.int64))
+    sizes: Integers = field(default_factory=lambda: np.zeros(64, np.int64))
     """Number of messages by the power of two at or below their bytes."""
-    by_connection: Whole = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    by_connection: Integers = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     """Messages and bytes, by number of the connection; connections without messages may be missing at the end."""
 
 
 def charts_of(
-    counted: MessageStats, windows: Sequence[tuple[int, int, int, int, Whole]] = (), round_trips: RoundTrips | None = None
+    counted: MessageStats, windows: Sequence[tuple[int, int, int, int, Integers]] = (), round_trips: RoundTrips | None = None
 ) -> Charts:
     """Returns what can be drawn of messages that were counted."""
     messages, sizes = counted.messages_by_time, counted.bytes_by_time
@@ -97,7 +97,7 @@ class Statistics:
             self._balance.feed(batch)
             self._round_trips.feed(batch)
 
-    def rows(self, reading: Reading, tables: Tables | None = None) -> list[Row]:
+    def rows(self, reading: Reading, tables: Tables | None = None) -> list[StatisticsRow]:
         """Returns the table of statistics by now; the reading tracks streams if all messages are counted. ``tables``: its own, if made
         already."""
         of_streams = _of_streams(tables or reading.tables, self._balance) if self._of_all else ()
@@ -110,7 +110,7 @@ class Statistics:
         return charts_of(self._counted, list(_windows(tables, self._balance)), self._round_trips)
 
 
-def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, int, Whole]]:
+def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, int, Integers]]:
     """Yields ``Charts.windows`` for connections that have a window and lost nothing."""
     table, series = tables.connections, balance.by_time
     names = ("connection", "window_bytes", "outstanding_bytes")
@@ -119,13 +119,13 @@ def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, 
             yield connection, window, series.start_ns or 0, series.span_ns, series.rows[connection]
 
 
-def _by_connection(series: Series) -> Iterator[tuple[int, int, int, Whole]]:
+def _by_connection(series: Series) -> Iterator[tuple[int, int, int, Integers]]:
     """Yields the entries of ``Charts.round_trips``."""
     for connection in sorted(series.rows):
         yield connection, series.start_ns or 0, series.span_ns, series.rows[connection]
 
 
-def _of_streams(tables: Tables, balance: Balance) -> Iterator[Row]:
+def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
     """Yields sizes of snapshots by type, and the windows of connections that have one and lost nothing."""
     types, items = (tables.snapshots.columns[name] for name in ("type", "items"))
     assert isinstance(types, Worded)
@@ -142,7 +142,7 @@ def _of_streams(tables: Tables, balance: Balance) -> Iterator[Row]:
             yield {"section": "flow", "name": "most outstanding", "connection": connection, "bytes": greatest, "share": greatest / window}
 
 
-def _of_capture(reading: Reading) -> Iterator[Row]:
+def _of_capture(reading: Reading) -> Iterator[StatisticsRow]:
     """Yields what became of packets and bytes, and messages of the whole reading, whatever was filtered."""
     coverage = reading.coverage
     for place, counts in interfaces(reading.capture.files):

@@ -16,18 +16,18 @@ from dcpinspect.cli.remarks import UNCHECKED, remarks
 from dcpinspect.cli.subset import EvidenceFile, EvidencePackets
 from dcpinspect.cli.terminal import columns_asked, complain, put_folded
 from dcpinspect.errors import UsageError
-from dcpinspect.export.formats import FORMATS, SARIF, Format, Report, TableFormat
+from dcpinspect.export.formats import FORMATS, SARIF, Format, ReportFormat, TableFormat
 from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dcpinspect.cli.choosing import Choosing
-    from dcpinspect.export.formats import Paint
+    from dcpinspect.export.formats import Painter
     from dcpinspect.export.target import Target
     from dcpinspect.findings.finding import Finding
     from dcpinspect.findings.lint import Verdict
-    from dcpinspect.logs.evidence import Evidence
+    from dcpinspect.logs.evidence import LogEvidence
     from dcpinspect.logs.reading import LogReading
     from dcpinspect.parts import Merged
     from dcpinspect.protocol.redact import Redactor
@@ -175,18 +175,18 @@ class _Asked:
     format: Format
     columns: list[str] | None
     redactor: Redactor | None
-    evidence: Evidence | None
+    evidence: LogEvidence | None
     """What logs and checkpoints say."""
     beside: Sequence[str]
     """Files that are read beside captures."""
 
 
-def _evidence(logs: Sequence[str], checkpoints: Sequence[str], redactor: Redactor | None) -> Evidence | None:
+def _evidence(logs: Sequence[str], checkpoints: Sequence[str], redactor: Redactor | None) -> LogEvidence | None:
     if not logs and not checkpoints:
         return None
-    from dcpinspect.logs.evidence import Evidence  # deferred: few checks have logs
+    from dcpinspect.logs.evidence import LogEvidence  # deferred: few checks have logs
 
-    return Evidence.read(logs, checkpoints, redactor)
+    return LogEvidence.read(logs, checkpoints, redactor)
 
 
 def _check(captures: Sequence[str], asked: _Asked, packets: EvidenceFile | None, input_: options.Input) -> int:
@@ -259,7 +259,7 @@ def lacks(choice: Choosing, reading: Reading | Merged, links: Sequence[Link]) ->
     return choice.lacking(links, reading.checker.clients(list(links)).values(), vbuckets)
 
 
-def _check_alone(evidence: Evidence, asked: _Asked) -> int:
+def _check_alone(evidence: LogEvidence, asked: _Asked) -> int:
     """Checks logs and checkpoints without a capture. Returns the exit status."""
     from dcpinspect.errors import CaptureError
     from dcpinspect.findings.alone import findings_alone
@@ -284,7 +284,7 @@ def log_remarks(logs: Sequence[LogReading]) -> int:
     return of_logs(logs) if logs else 0
 
 
-def write_report(out: Target, format_: Format, told: Report, columns: list[str] | None, *, guard: bool) -> None:
+def write_report(out: Target, format_: Format, told: ReportFormat, columns: list[str] | None, *, guard: bool) -> None:
     """Writes findings in the form of the format, or as a table of these columns."""
     if columns is not None and isinstance(format_, TableFormat):
         format_.records(out, told.records(), columns, guard=guard)
@@ -311,7 +311,7 @@ class Checked:
 
 def report_of(
     checked: Checked, choice: Choosing, *, verdicts: Sequence[Verdict] | None = None, effects: bool = False, width: int | None = None
-) -> Report:
+) -> ReportFormat:
     """Returns the report on findings, ready to be written.
 
     ``verdicts``: recommendations to clients, and whether they follow them; None if not asked for. ``effects``: text shows effects below
@@ -327,13 +327,13 @@ def report_of(
     found, rules, files, links, reading = checked.found, checked.rules, checked.files, checked.links, checked.reading
     span = choice.time.bounds if choice.time is not None else None
 
-    def lines(paint: Paint) -> list[str]:
+    def lines(paint: Painter) -> list[str]:
         looked = LookedAt.of(reading, rules, choice.nothing, checked.damage) if reading is not None else None
         instead = None if checked.is_checked else UNCHECKED  # otherwise the report would say that nothing is wrong
         told = report_lines(found, files, paint, with_effects=effects, width=width, looked=looked, instead=instead, span=span)
         return [*told, *(lint_lines(verdicts, links, paint, width) if verdicts is not None else ())]
 
-    return Report(
+    return ReportFormat(
         lines=lines,
         records=lambda: finding_records(found, RULES, files),
         sarif=lambda: sarif_log(found, [RULES[rule] for rule in rules], files, links, is_whole=checked.is_checked),

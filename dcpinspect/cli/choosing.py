@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dcpinspect.reading import Reading
     from dcpinspect.streams.links import Link
     from dcpinspect.tables.filter import Filter
-    from dcpinspect.tables.times import Span
+    from dcpinspect.tables.times import TimeSpan
 
 Key = tuple[str, str | None, str, int | None]
 """Rule, cause, name of the client, vbucket: what a case has in common with the same problem in another capture."""
@@ -37,7 +37,7 @@ class Choosing:
     severity: str | None = None
     filter: Filter | None = None
     limit: int | None = None
-    span: Span | None = None
+    span: TimeSpan | None = None
     time: Within | None = None
     """The bounds of ``span``, once the capture is known."""
     known: Mapping[Key, int] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class FindingConditions(Choices):
         ),
     ] = None
 
-    def choosing(self, config: Config | None, span: Span | None = None) -> Choosing:
+    def choosing(self, config: Config | None, span: TimeSpan | None = None) -> Choosing:
         """Returns the conditions. Raises UsageError."""
         from dcpinspect.findings.record import FINDINGS
         from dcpinspect.tables.record_rows import parse_record_filter

@@ -20,7 +20,7 @@ from dcpinspect.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dcpinspect.comparison.side import Side
+    from dcpinspect.comparison.side import ComparisonSide
     from dcpinspect.reading import Reading
     from dcpinspect.store.spool import Spool
     from dcpinspect.tables.select import Selection
@@ -125,18 +125,18 @@ def diff(
     return max(statuses)
 
 
-def _side(letter: str, reading: Reading, spool: Spool, selection: Selection, *, wants_bar: bool) -> Side:
+def _side(letter: str, reading: Reading, spool: Spool, selection: Selection, *, wants_bar: bool) -> ComparisonSide:
     """Returns a side that is read to its end."""
-    from dcpinspect.comparison.side import Side
+    from dcpinspect.comparison.side import ComparisonSide
 
-    side, capture = Side(letter, reading, spool), reading.capture
+    side, capture = ComparisonSide(letter, reading, spool), reading.capture
     bar = progress(f"reading {letter.upper()}", lambda: capture.position, capture.size, wanted=wants_bar)
     with bar, interrupts.ending(capture):
         side.read(selection)
     return side
 
 
-def _refuse_nothing(sides: list[Side], connections: Sequence[Sequence[range]]) -> None:
+def _refuse_nothing(sides: list[ComparisonSide], connections: Sequence[Sequence[range]]) -> None:
     """Raises UsageError for a side without streams, or without the connections that are asked for."""
     from dcpinspect.render.coverage import nothing_found  # deferred, as above
 

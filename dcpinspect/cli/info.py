@@ -9,12 +9,12 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import opened
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.export.formats import Report
+from dcpinspect.export.formats import ReportFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dcpinspect.export.formats import Paint
+    from dcpinspect.export.formats import Painter
 
 
 def info(
@@ -39,8 +39,8 @@ def info(
                 pass
             found = overview(reading)
 
-            def lines(paint: Paint) -> Iterator[str]:
+            def lines(paint: Painter) -> Iterator[str]:
                 return (paint(line[:10], "bold") + line[10:] for line in info_lines(found))
 
-            format_.report(out, Report(lines, lambda: overview_records(found)), guard=result.csv_guard)
+            format_.report(out, ReportFormat(lines, lambda: overview_records(found)), guard=result.csv_guard)
         return remarks(reading, stats=input_.stats)

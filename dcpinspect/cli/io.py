@@ -10,12 +10,12 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import opened
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
-from dcpinspect.export.formats import Report
+from dcpinspect.export.formats import ReportFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dcpinspect.export.formats import Paint
+    from dcpinspect.export.formats import Painter
 
 
 def io(
@@ -50,8 +50,8 @@ def io(
         with opened(result.output, format_, captures) as out:
             counted, copies = count_once(reading, interrupts.batches(reading.capture, reading), lambda: Intervals(length), selection.rows)
 
-            def lines(paint: Paint) -> Iterator[str]:
+            def lines(paint: Painter) -> Iterator[str]:
                 return (paint(line, style) for line, style in io_lines(counted.records(), counted.interval_ns, width=out.width()))
 
-            format_.report(out, Report(lines, counted.records), guard=result.csv_guard)
+            format_.report(out, ReportFormat(lines, counted.records), guard=result.csv_guard)
         return remarks(reading, shown=counted.messages, counted_copies=copies)

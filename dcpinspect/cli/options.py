@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from dcpinspect.spark.secrets import Secrets
     from dcpinspect.tables.color_rules import ColorRules
     from dcpinspect.tables.filter_rows import FilterRows
-    from dcpinspect.tables.filter_tree import Source
+    from dcpinspect.tables.filter_tree import FilterSource
     from dcpinspect.tables.select import Selection
-    from dcpinspect.tables.times import Span
+    from dcpinspect.tables.times import TimeSpan
 
 _LOOKING_S = 1
 """A walk through directories that takes longer is told."""
@@ -318,21 +318,21 @@ class Times(Choices):
         str | None, typer.Option("--until", metavar="TIME", help="Only before this time, which is written as for --since.")
     ] = None
 
-    def span(self, captures: Sequence[str] | None) -> Span | None:
+    def span(self, captures: Sequence[str] | None) -> TimeSpan | None:
         """Returns the span. ``captures``: None if their end is not known. Raises UsageError."""
         if self.since is None and self.until is None:
             return None
         from dcpinspect.capture.open import last_time  # deferred: only a command that runs needs it
-        from dcpinspect.tables.times import Span, moment
+        from dcpinspect.tables.times import TimeSpan, moment
 
         begin = moment(self.since, "--since") if self.since is not None else None
         end = moment(self.until, "--until") if self.until is not None else None
         for option, text, bound in (("--since", self.since, begin), ("--until", self.until, end)):
             if bound is not None and bound.counts_from == "end" and (captures is None or STDIN in captures):
                 raise UsageError(f"{option} {escape(text or '')}: the end is not known before it comes; count from the start, as in 10m")
-        return Span(begin, end, cache(lambda: last_time(captures or ())))
+        return TimeSpan(begin, end, cache(lambda: last_time(captures or ())))
 
-    def span_of_whole(self) -> Span | None:
+    def span_of_whole(self) -> TimeSpan | None:
         """Returns the span for a command that reads a whole capture, and so knows its end, before it prints. Raises UsageError."""
         return self.span(())
 
@@ -570,12 +570,12 @@ def _filter(text: str, config: Config | None) -> FilterRows:
     return FilterRows(parse_filter(text, saved=saved_filters(config)))
 
 
-def saved_filters(config: Config | None) -> dict[str, Source]:
+def saved_filters(config: Config | None) -> dict[str, FilterSource]:
     """Returns the filters in the config file, by name, each with its place there."""
     from dcpinspect.cli.config import FILTERS  # deferred, as above
-    from dcpinspect.tables.filter_tree import Source
+    from dcpinspect.tables.filter_tree import FilterSource
 
-    return {name: Source(config.place(FILTERS, name), text) for name, text in config.saved(FILTERS).items()} if config else {}
+    return {name: FilterSource(config.place(FILTERS, name), text) for name, text in config.saved(FILTERS).items()} if config else {}
 
 
 def color_rules(config: Config | None) -> ColorRules | None:

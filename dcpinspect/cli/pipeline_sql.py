@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from dcpinspect.spark.manifest import Manifest
-    from dcpinspect.tables.filter_tree import Source
+    from dcpinspect.tables.filter_tree import FilterSource
 
     Answer = tuple[Any, Iterable[Any]]
     """The schema of a result, and its record batches."""
-    Saved = Mapping[str, Source] | None
+    Saved = Mapping[str, FilterSource] | None
 
 Filter = Annotated[
     str | None,
@@ -77,11 +77,11 @@ def sql(
 
 @contextmanager
 def _of_duckdb(text: str, manifest: Manifest, filter_: str | None, saved: Saved) -> Iterator[Answer]:
-    from dcpinspect.spark.duck import Query
+    from dcpinspect.spark.duck import TableQuery
     from dcpinspect.spark.filter import duck_sql
 
     condition = None if filter_ is None else duck_sql(filter_, saved=saved)
-    with Query(text, manifest, condition=condition) as query:
+    with TableQuery(text, manifest, condition=condition) as query:
         found = query.result()
         yield found.schema, found
 
@@ -91,7 +91,7 @@ def _of_spark(
     text: str, manifest: Manifest, filter_: str | None, saved: Saved, master: str | None, settings: dict[str, str]
 ) -> Iterator[Answer]:
     from dcpinspect.spark.filter import filter_sql
-    from dcpinspect.spark.query import Query
+    from dcpinspect.spark.query import SparkQuery
     from dcpinspect.spark.session import session, watched
     from dcpinspect.spark.tasks import JVM
 
@@ -99,7 +99,7 @@ def _of_spark(
     with Steps() as steps, session(master, {**JVM, **settings}) as spark:
 
         def ask() -> Any:
-            return Query(spark, manifest, condition=condition).answer(text)
+            return SparkQuery(spark, manifest, condition=condition).answer(text)
 
         found = watched(spark, ask, partial(steps.show, "asking"), complain)
     yield found.schema, found.to_batches()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dcpinspect.spark.latest import Latest
     from dcpinspect.spark.pipeline import Options, Summary, TasksOf
     from dcpinspect.spark.tasks import SparkTasks
-    from dcpinspect.spark.whole import Whole
+    from dcpinspect.spark.whole import RunResults
 
 MAX_LINES = 10
 """Number of damaged captures that are listed."""
@@ -235,7 +235,7 @@ class Alarms:
             self._take(compared(Manifest.newest(self._out).with_salt(wanted.salt_file), wanted.secrets, few=True))
         return summary
 
-    def _take(self, found_in: Whole) -> None:
+    def _take(self, found_in: RunResults) -> None:
         """Takes the results of all captures so far."""
         from dcpinspect.spark.latest import Latest
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dcpinspect.capture.open import Problem
     from dcpinspect.engine import Keeper
     from dcpinspect.export.formats import TableFormat
-    from dcpinspect.export.json import Values
+    from dcpinspect.export.json import ValueLimit
     from dcpinspect.export.message_writers import Wishes
     from dcpinspect.export.subset import Subset
     from dcpinspect.protocol.columns import Rows
@@ -335,7 +335,7 @@ def read(
     return show(context, Files(captures, follow=follow or is_asked, only_text=from_ is not None), choices, packets)
 
 
-def _values(text: str | None, *, is_text: bool) -> Values:
+def _values(text: str | None, *, is_text: bool) -> ValueLimit:
     from dcpinspect.escape import escape
     from dcpinspect.render.field_table import DEFAULT_LIMIT
 

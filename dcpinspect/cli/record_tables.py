@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dcpinspect.reading import Reading
     from dcpinspect.tables.record_rows import RecordSelection
     from dcpinspect.tables.records import Records, RecordTable
-    from dcpinspect.tables.times import Span
+    from dcpinspect.tables.times import TimeSpan
 
 READABLE = {
     "connections": (
@@ -218,7 +218,7 @@ def _none_of(count: int, name: str) -> str:
     return f"none of {count:,} {name} met the conditions"
 
 
-def _bounds(span: Span | None, reading: Reading) -> tuple[int, int] | None:
+def _bounds(span: TimeSpan | None, reading: Reading) -> tuple[int, int] | None:
     return None if span is None else span.within(reading.earliest_ns, reading.last_time_ns)
 
 

@@ -10,12 +10,12 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import opened
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.export.formats import Report
+from dcpinspect.export.formats import ReportFormat
 
 if TYPE_CHECKING:
-    from dcpinspect.export.formats import Paint
+    from dcpinspect.export.formats import Painter
     from dcpinspect.tables.records import Records
-    from dcpinspect.tables.statistics import Row
+    from dcpinspect.tables.statistics import StatisticsRow
 
 
 def stats(
@@ -47,19 +47,19 @@ def stats(
             batches = interrupts.batches(reading.capture, reading)
             counted, copies = count_once(reading, batches, lambda: Statistics(of_all=is_all), selection.rows, redactor)
             rows = counted.rows(reading)
-            told = Report(lambda paint: _lines(rows, paint, width=out.width()), lambda: _records(rows))
+            told = ReportFormat(lambda paint: _lines(rows, paint, width=out.width()), lambda: _records(rows))
             format_.report(out, told, guard=result.csv_guard)
         return remarks(reading, shown=counted.messages, counted_copies=copies)
 
 
-def _records(rows: Sequence[Row]) -> Records:
+def _records(rows: Sequence[StatisticsRow]) -> Records:
     from dcpinspect.tables.records import Records
     from dcpinspect.tables.statistics import STATS
 
     return Records(STATS, {column.name: [row.get(column.name) for row in rows] for column in STATS.columns}, len(rows))
 
 
-def _lines(rows: Sequence[Row], paint: Paint, *, width: int | None) -> Iterator[str]:
+def _lines(rows: Sequence[StatisticsRow], paint: Painter, *, width: int | None) -> Iterator[str]:
     from dcpinspect.render.stats import stats_text
 
     return (paint(line, style) for line, style in stats_text(rows, width=width))

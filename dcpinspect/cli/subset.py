@@ -193,9 +193,9 @@ class EvidenceFile:
 
     def write(self, findings: Sequence[Finding], reading: Reading) -> None:
         """Writes the packets. ``reading``: the reading that found the findings."""
-        from dcpinspect.export.evidence import Evidence  # deferred, as above
+        from dcpinspect.export.evidence import EvidenceCapture  # deferred, as above
 
-        evidence = Evidence(findings, around=self._around, wishes=self._wishes)
+        evidence = EvidenceCapture(findings, around=self._around, wishes=self._wishes)
         names = [file.name for file in reading.capture.files] if self._kept is None else self._kept.names
         with progress("writing packets", lambda: evidence.position, reading.capture.size, wanted=self._wants_bar):
             evidence.write(self._file, names, **reading.options)

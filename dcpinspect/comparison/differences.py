@@ -13,9 +13,9 @@ from dcpinspect.comparison import queries
 from dcpinspect.comparison.branches import UNKNOWN, Log, newest
 from dcpinspect.comparison.contracts import DIFFERENCES, FIELDS, SIDES, SINGLE, VERDICT_OF
 from dcpinspect.comparison.evidence import evidence
-from dcpinspect.comparison.found import MOST, Found, Reached, Row
+from dcpinspect.comparison.found import MOST, DifferenceRow, Found, Reached
 from dcpinspect.comparison.shelves import SHELVES, groups
-from dcpinspect.comparison.side import BUCKET_SHIFT, Side
+from dcpinspect.comparison.side import BUCKET_SHIFT, ComparisonSide
 from dcpinspect.errors import SpoolError
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.opcodes import opcode_name
@@ -39,7 +39,7 @@ class Comparison:
         """``spool``: where the database puts what does not fit into memory."""
         self._spool = spool
         self._database: duckdb.DuckDBPyConnection = connect(memory_limit=MEMORY, temp_directory=str(spool.path("sorting")))
-        self._sides: dict[str, Side] = {}
+        self._sides: dict[str, ComparisonSide] = {}
         self._buckets: dict[int, str] = {}
 
     def __enter__(self) -> Comparison:
@@ -48,7 +48,7 @@ class Comparison:
     def __exit__(self, *_: object) -> None:
         self._database.close()
 
-    def found(self, a: Side, b: Side) -> Found:
+    def found(self, a: ComparisonSide, b: ComparisonSide) -> Found:
         """Returns what differs between two sides that were read. May be called once only. Raises SpoolError."""
         import duckdb  # deferred, as in connect
 
@@ -57,7 +57,7 @@ class Comparison:
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
             raise SpoolError(self._spool.folder, OSError(str(error).partition("\n")[0])) from error
 
-    def _found(self, a: Side, b: Side) -> Found:
+    def _found(self, a: ComparisonSide, b: ComparisonSide) -> Found:
         self._sides = {"a": a, "b": b}
         names = sorted({name for side in (a, b) for name in side.buckets if name is not None})
         # with a single bucket, streams that do not name theirs belong to it too
@@ -132,13 +132,13 @@ class Comparison:
         ((number,),) = self._database.execute(text).fetchall()
         return int(number)
 
-    def _rows(self, text: str) -> list[Row]:
-        found: list[Row] = self._database.sql(text).to_arrow_table().to_pylist()
+    def _rows(self, text: str) -> list[DifferenceRow]:
+        found: list[DifferenceRow] = self._database.sql(text).to_arrow_table().to_pylist()
         return found
 
     # -- records ----------------------------------------------------------------------------------------
 
-    def _differing(self) -> list[Row]:
+    def _differing(self) -> list[DifferenceRow]:
         found = self._rows(f"select * from unequal where not a_lacks and not b_lacks order by vbucket, uuid, seqno limit {MOST}")
         for row in found:
             row["fields"] = [name for name in FIELDS if row[f"differs_{name}"]]
@@ -149,7 +149,7 @@ class Comparison:
             for row in found
         ]
 
-    def _missing(self, lacks: str, has: str) -> list[Row]:
+    def _missing(self, lacks: str, has: str) -> list[DifferenceRow]:
         found = self._rows(
             f"select r.*, {', '.join(f'u.{has}_{name}' for name in _OF_EVENT)} from"
             f" (select *, row_number() over (partition by kind order by vbucket, uuid, first_seqno) as place from runs_{lacks}) r"
@@ -162,13 +162,13 @@ class Comparison:
             for row in found
         ]
 
-    def _filters(self) -> list[Row]:
+    def _filters(self) -> list[DifferenceRow]:
         return [_record("filter", row) for row in self._rows(queries.FILTERS)]
 
-    def _snapshots(self) -> list[Row]:
+    def _snapshots(self) -> list[DifferenceRow]:
         return [_record("snapshot", row, first=row["first"], last=row["last"]) for row in self._rows(queries.SNAPSHOTS.format(loss=w.LOSS))]
 
-    def _add_keys(self, rows: Sequence[Row], numbers: Sequence[int]) -> None:
+    def _add_keys(self, rows: Sequence[DifferenceRow], numbers: Sequence[int]) -> None:
         for name, side in self._sides.items():
             wanted = [row[f"{name}_row"] for row in rows if row[f"{name}_row"] is not None and row["key"] is None]
             if not wanted:
@@ -187,15 +187,15 @@ _OF_EVENT = ("opcode", "collection", "cas", "datatype", "row", "time", "connecti
 
 def _record(
     kind: str,
-    row: Row,
+    row: DifferenceRow,
     *,
     first: int | None = None,
     last: int | None = None,
     events: int | None = None,
     lacks: str | None = None,
     **more: Any,
-) -> Row:
-    found: Row = {column.name: None for column in DIFFERENCES.columns}
+) -> DifferenceRow:
+    found: DifferenceRow = {column.name: None for column in DIFFERENCES.columns}
     return found | {
         "kind": kind,
         "verdict": VERDICT_OF[kind],
@@ -210,7 +210,7 @@ def _record(
     }
 
 
-def _of(row: Row, side: str) -> Row:
+def _of(row: DifferenceRow, side: str) -> DifferenceRow:
     """Returns what one side's event is, and where it stands, as columns of a record."""
     found = {f"{side}_{name}": row[f"{side}_{name}"] for name in ("cas", "connection", "row", "time")}
     return found | {f"{side}_name": opcode_name(row[f"{side}_opcode"]), f"{side}_datatype": list(DATATYPE_NAMES[row[f"{side}_datatype"]])}
@@ -220,7 +220,7 @@ def _known(number: int) -> int | None:
     return number if number >= 0 else None
 
 
-def _logs(a: Side, b: Side) -> tuple[dict[str, list[Log]], dict[str, int], set[int]]:
+def _logs(a: ComparisonSide, b: ComparisonSide) -> tuple[dict[str, list[Log]], dict[str, int], set[int]]:
     """Returns the logs by which the sides are compared, and what is assumed of them.
 
     These are: the log of every stream of each side; for each side the number of vbuckets with a stream whose own log was not captured; and

@@ -9,7 +9,7 @@ from dcpinspect.comparison.contracts import DIFFERENCES, KINDS, SIDES, SINGLE, V
 from dcpinspect.records import dataclass
 from dcpinspect.tables.records import Records
 
-Row = dict[str, Any]
+DifferenceRow = dict[str, Any]
 
 MOST = 100_000
 """Greatest number of records of one kind that one side lacks; all others are only counted."""
@@ -33,7 +33,7 @@ class Found:
     """For each side, the number of vbuckets with a stream whose history its capture does not show."""
     doubted: int
     """Number of vbuckets that may have one of several histories."""
-    rows: list[Row] = field(default_factory=list)
+    rows: list[DifferenceRow] = field(default_factory=list)
     """The records, whose keys are the names of the contract's columns."""
     counts: dict[tuple[str, str | None], tuple[int, int]] = field(default_factory=dict)
     """Number of events, and of vbuckets with any, by kind and by the side that lacks them."""

@@ -17,13 +17,13 @@ import numpy as np
 
 from dcpinspect.comparison.contracts import PATHS
 from dcpinspect.comparison.segments import Ints, Segments, Tap, segments_of
-from dcpinspect.comparison.side import Answers
+from dcpinspect.comparison.side import AnswerTimes
 from dcpinspect.records import dataclass
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import Records
 
-Row = dict[str, Any]
-Pair = tuple[int, int]
+PathRow = dict[str, Any]
+ConnectionPair = tuple[int, int]
 """Numbers of a connection in A and in B."""
 
 _LAPS = 1 << 32
@@ -34,7 +34,7 @@ _ALIKE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
+class PathLosses:
     """Bytes of one direction that one tap saw less often than the other."""
 
     between: int
@@ -44,12 +44,12 @@ class Losses:
     """For each side, the number of bytes that its capture lacks and the other has."""
 
 
-def pairs(a: Tap, b: Tap) -> list[Pair]:
+def pairs(a: Tap, b: Tap) -> list[ConnectionPair]:
     """Returns the pairs of connections that may be the same."""
     one, two = a.transport, b.transport
     by_seq = {two.first_seq(link.number): link.number for link in b.compared_links if link.has_handshake}
     late = [link.number for link in b.compared_links if not link.has_handshake]
-    found: list[Pair] = []
+    found: list[ConnectionPair] = []
     for link in a.compared_links:
         number = by_seq.get(one.first_seq(link.number)) if link.has_handshake else None
         others = late if link.has_handshake else [*late, *by_seq.values()][:_MOST]
@@ -72,7 +72,7 @@ def _overlap(a: Tap, one: int, b: Tap, other: int) -> bool:
 
 def paths(a: Tap, b: Tap) -> Records:
     """Returns a record for each direction of each connection that both captures have. Reads their packets again."""
-    rows, matched = list[Row](), set[int]()
+    rows, matched = list[PathRow](), set[int]()
     is_of_two = a.is_repeatable and b.is_repeatable and sorted(a.files) != sorted(b.files)
     if is_of_two and (candidates := pairs(a, b)):
         origins = {one: a.transport.first_seq(one) for one, _ in candidates}
@@ -94,7 +94,7 @@ def _are_alike(one: Segments, two: Segments) -> bool:
     return not len(left) or float(np.mean(one.hash[left] == two.hash[right])) >= _ALIKE
 
 
-def _records(a: Tap, b: Tap, pair: Pair, ways: list[tuple[Segments, Segments]], origin: tuple[int, int]) -> list[Row]:
+def _records(a: Tap, b: Tap, pair: ConnectionPair, ways: list[tuple[Segments, Segments]], origin: tuple[int, int]) -> list[PathRow]:
     differences = [_differences(*way) for way in ways]
     if not all(len(found) for found in differences):
         return []
@@ -157,13 +157,13 @@ def _differences(one: Segments, two: Segments) -> Ints:
     return found
 
 
-def losses(a: Segments, b: Segments, *, sender: str) -> Losses:
+def losses(a: Segments, b: Segments, *, sender: str) -> PathLosses:
     """Returns what one tap saw less often than the other, of the bytes between the first and the last that both saw.
 
     ``sender``: the side whose tap is nearer to the sender.
     """
     if not len(a.start) or not len(b.start):
-        return Losses(0, 0, {"a": 0, "b": 0})
+        return PathLosses(0, 0, {"a": 0, "b": 0})
     low, high = max(a.start.min(), b.start.min()), min(a.end.max(), b.end.max())
     places = np.unique(np.clip(np.concatenate((a.start, a.end, b.start, b.end)), low, high))
     times = {name: _times_seen(way, places) for name, way in (("a", a), ("b", b))}
@@ -172,7 +172,7 @@ def losses(a: Segments, b: Segments, *, sender: str) -> Losses:
     again = (times[sender] > times[receiver]) & (times[receiver] > 0)
     begins = again & ~np.concatenate(([False], again[:-1]))
     missed = {name: int(width[(times[name] == 0) & (times[other] > 0)].sum()) for name, other in (("a", "b"), ("b", "a"))}
-    return Losses(int(begins.sum()), int((width * np.maximum(times[sender] - times[receiver], 0))[again].sum()), missed)
+    return PathLosses(int(begins.sum()), int((width * np.maximum(times[sender] - times[receiver], 0))[again].sum()), missed)
 
 
 def _times_seen(way: Segments, places: Ints) -> Ints:
@@ -183,7 +183,7 @@ def _times_seen(way: Segments, places: Ints) -> Ints:
     return np.cumsum(change)[: len(places) - 1]
 
 
-def _waits(a: Tap, b: Tap, pair: Pair, direction: int, near_client: str, origin: tuple[int, int]) -> Row:
+def _waits(a: Tap, b: Tap, pair: ConnectionPair, direction: int, near_client: str, origin: tuple[int, int]) -> PathRow:
     """Returns how long requests of this direction waited for their answers, and how much of that they waited beyond the other tap."""
     answers = {side.name: _answers(side.answers, number, 1 - direction, side, origin) for side, number in zip((a, b), pair, strict=True)}
     _, left, right = np.intersect1d(answers["a"][0], answers["b"][0], return_indices=True)
@@ -201,7 +201,7 @@ def _waits(a: Tap, b: Tap, pair: Pair, direction: int, near_client: str, origin:
     }
 
 
-def _answers(answers: Answers, connection: int, direction: int, side: Tap, origin: tuple[int, int]) -> tuple[Ints, Ints]:
+def _answers(answers: AnswerTimes, connection: int, direction: int, side: Tap, origin: tuple[int, int]) -> tuple[Ints, Ints]:
     """Returns (place, time that the answer took) of the answers in one direction of a connection."""
     offset, rtt = answers.of(connection, direction)
     shift = (side.transport.first_seq(connection)[direction] - origin[direction] + _LAPS // 2) % _LAPS - _LAPS // 2

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.comparison.side import Answers
+from dcpinspect.comparison.side import AnswerTimes
 from dcpinspect.records import dataclass
 from dcpinspect.streams.events import hash_keys
 from dcpinspect.streams.links import Link
@@ -44,7 +44,7 @@ class Tap(Protocol):
 
     name: str
     """Name of the place: a or b."""
-    answers: Answers
+    answers: AnswerTimes
 
     @property
     def files(self) -> Sequence[str]:

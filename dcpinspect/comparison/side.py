@@ -46,7 +46,7 @@ _HAS_PURGE = 4
 """Bit of ``OptionalSeqnos.present``: the marker says up to where deletions were purged."""
 
 
-class Answers:
+class AnswerTimes:
     """How long the latest answers of a reading took."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Answers:
         return found[2][mine], found[3][mine]
 
 
-class Side:
+class ComparisonSide:
     """What one side has. Memory grows with its streams, snapshots and gaps; events are in files of ``spool``."""
 
     def __init__(self, name: str, reading: Reading, spool: Spool) -> None:
@@ -84,7 +84,7 @@ class Side:
         """Log of each stream whose log was captured."""
         self.places = np.zeros(0, dtype=np.int64)
         """Place of each stream: its vbucket, and above BUCKET_SHIFT the number of its bucket."""
-        self.answers = Answers()
+        self.answers = AnswerTimes()
         self._wanted = Selection()
         self._copies: Collection[int] = ()
         """Connections that show what another one shows: they are not compared, unless the user asks for them."""

@@ -18,7 +18,7 @@ PIECE = np.dtype([(name, np.int64) for name in ("flow", "first", "behind", "pack
 and time of the packet. For TLS the offsets are those of the whole record. Several packets can have the same record: their stretches
 follow each other.
 """
-Pieces = npt.NDArray[np.void]
+CarrierPieces = npt.NDArray[np.void]
 FEW = 4096
 """Number of pieces below which none are dropped."""
 
@@ -38,7 +38,7 @@ class _Line(NamedTuple):
     direction.
     """
 
-    pieces: Pieces
+    pieces: CarrierPieces
     """Pieces sorted by flow and offset."""
     flows: Column
     """Flows that have pieces."""
@@ -52,7 +52,7 @@ class _Line(NamedTuple):
     behind: Column
 
     @staticmethod
-    def of(pieces: Pieces) -> _Line:
+    def of(pieces: CarrierPieces) -> _Line:
         flows, begin, of = np.unique(pieces["flow"], return_index=True, return_inverse=True)
         base = pieces["first"][begin]
         top = np.maximum.reduceat(pieces["behind"], begin) if len(begin) else base
@@ -67,7 +67,7 @@ class Carriers:
 
     def __init__(self) -> None:
         self._line = _Line.of(np.empty(0, PIECE))
-        self._fresh: list[Pieces] = []
+        self._fresh: list[CarrierPieces] = []
         self._count, self._most = 0, FEW
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class Carriers:
         self._line = _Line.of(kept)
         self._count, self._most = len(kept), max(FEW, 2 * len(kept))
 
-    def of_flow(self, flow: int) -> Pieces:
+    def of_flow(self, flow: int) -> CarrierPieces:
         """Returns all pieces of a direction, in its order."""
         line = self._sorted()
         low, high = np.searchsorted(line.pieces["flow"], [flow, flow + 1])
@@ -131,7 +131,7 @@ def ends(chunks: Sequence[StreamChunk], told: Sequence[Told]) -> Iterator[End]:
         yield from map(End._make, np.stack((carried.ended + 2, carried.end, carried.end_packet, carried.end_time_ns), axis=1).tolist())
 
 
-def _of_chunk(chunk: StreamChunk) -> Pieces:
+def _of_chunk(chunk: StreamChunk) -> CarrierPieces:
     """Returns the pieces that packets gave of a chunk, and one for the packet that ended the direction."""
     flow = 2 * chunk.connection + chunk.direction
     if chunk.carriers is not None:
@@ -143,12 +143,12 @@ def _of_chunk(chunk: StreamChunk) -> Pieces:
     return _pieces(flow, segments.offset[given], behind[given], segments.packet[given], segments.time_ns[given])
 
 
-def _of_told(told: Told) -> Pieces:
+def _of_told(told: Told) -> CarrierPieces:
     carried = told.carried
     return _pieces(carried.way + 2, carried.first, carried.first + carried.length, carried.packet, carried.time_ns)
 
 
-def _pieces(flow: Any, first: Any, behind: Any, packet: Any, time_ns: Any) -> Pieces:
+def _pieces(flow: Any, first: Any, behind: Any, packet: Any, time_ns: Any) -> CarrierPieces:
     found = np.empty(len(packet), PIECE)
     found["flow"], found["first"], found["behind"], found["packet"], found["time_ns"] = flow, first, behind, packet, time_ns
     return found

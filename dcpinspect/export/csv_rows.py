@@ -12,7 +12,7 @@ from dcpinspect.export.row_text import RowWriter, write_rows
 from dcpinspect.protocol.columns import Array, Rows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
-from dcpinspect.tables.short import WITHOUT, Texts, short_column
+from dcpinspect.tables.short import WITHOUT, ShortTexts, short_column
 
 _SAID_ELSEWHERE = ("time_ns", "relative_ns", "request_key")
 DEFAULT_COLUMNS = tuple(
@@ -83,7 +83,7 @@ def _short_text(batch: MessageBatch, rows: Rows, columns: Sequence[str], *, guar
         if column.valid is not None:
             builder.add(rt.UNLESS, len(numbers), 1)
             numbers.append(column.valid)
-        if isinstance(column, Texts):
+        if isinstance(column, ShortTexts):
             cells = [b"" if text is None else _cell(_separated(text, name), guard=guard) for text in column.texts]
             builder.add(rt.FRAGMENT, len(numbers))
             numbers.append(np.array([writer.texts.fragment(cell) for cell in cells] or [0], np.int64)[column.numbers.astype(np.int64)])

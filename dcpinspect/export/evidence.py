@@ -13,7 +13,7 @@ import numpy as np
 
 from dcpinspect.capture.pcapng_writer import Sink
 from dcpinspect.escape import escape
-from dcpinspect.export.subset import Kept, PacketWishes, Subset
+from dcpinspect.export.subset import KeptPackets, PacketWishes, Subset
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
@@ -22,11 +22,11 @@ from dcpinspect.tables.messages import MessageBatch
 AROUND = 5
 """Number of messages before and after each message that shows a finding."""
 
-Key = tuple[int, int | None]
+EvidenceKey = tuple[int, int | None]
 """A connection and its vbucket; None: the whole connection."""
 
 
-class Evidence:
+class EvidenceCapture:
     """Writes the packets of messages that show findings, and of those around them; ``position`` is the progress."""
 
     def __init__(self, findings: Sequence[Finding], *, around: int = AROUND, wishes: PacketWishes | None = None) -> None:
@@ -37,14 +37,14 @@ class Evidence:
         self._wishes = replace(wishes or PacketWishes(), with_handshakes=True)
         self._findings = findings
         self._around = around
-        self._places: dict[Key, list[int]] = {}
+        self._places: dict[EvidenceKey, list[int]] = {}
         for one in findings:
             vbucket = one.vbuckets[0] if len(one.vbuckets) == 1 else None
             for place in one.places:
                 self._places.setdefault((place.connection, vbucket), []).append(place.row)
         self._rows = {key: np.unique(np.array(rows, dtype=np.int64)) for key, rows in self._places.items()}
-        self._before: dict[Key, list[Kept]] = {}
-        self._owed: dict[Key, int] = {}
+        self._before: dict[EvidenceKey, list[KeptPackets]] = {}
+        self._owed: dict[EvidenceKey, int] = {}
         self._subset: Subset | None = None
 
     @property
@@ -95,7 +95,7 @@ class Evidence:
         subset.choose(batch, np.unique(np.concatenate(chosen)))
 
 
-def _messages(batch: MessageBatch, key: Key) -> Rows:
+def _messages(batch: MessageBatch, key: EvidenceKey) -> Rows:
     """Returns the messages of a connection, or of a vbucket on it."""
     connection, vbucket = key
     here = batch.connection == connection

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from dcpinspect.export.message_writers import FirstTime, MessageWriter, Wishes
     from dcpinspect.tables.records import Records
 
-Paint = Callable[[str, str], str]
+Painter = Callable[[str, str], str]
 """Takes a text and a style, and returns the text in that style."""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportFormat:
     """A result that has further forms besides its table; each form is made only on request."""
 
-    lines: Callable[[Paint], Iterable[str]]
+    lines: Callable[[Painter], Iterable[str]]
     records: Callable[[], Records]
     sarif: Callable[[], dict[str, Any]] | None = None
     """Only findings have this form."""
@@ -51,7 +51,7 @@ class Format(ABC):
         return self.name
 
     @abstractmethod
-    def report(self, target: Target, report: Report, *, guard: bool = True) -> None:
+    def report(self, target: Target, report: ReportFormat, *, guard: bool = True) -> None:
         """Writes a report in this format's own form. ``guard``: as for ``TableFormat.table``."""
 
 
@@ -98,7 +98,7 @@ class TableFormat(Format):
         table = records.arrow(columns)
         self.write(target, table.schema, table.to_batches(), guard=guard, has_escapes=True)
 
-    def report(self, target: Target, report: Report, *, guard: bool = True) -> None:
+    def report(self, target: Target, report: ReportFormat, *, guard: bool = True) -> None:
         """Writes the table of the report."""
         self.records(target, report.records(), guard=guard)
 
@@ -138,7 +138,7 @@ class Text(TableFormat):
 
         return lambda batch: put(table.lines(batch)), lambda: put(table.end())
 
-    def report(self, target: Target, report: Report, *, guard: bool = True) -> None:
+    def report(self, target: Target, report: ReportFormat, *, guard: bool = True) -> None:
         """Writes the lines of the report."""
         target.put("".join(f"{line}\n" for line in report.lines(target.painter())))
 
@@ -256,7 +256,7 @@ class Sarif(Format):
     name = "sarif"
     suffixes = (".sarif",)
 
-    def report(self, target: Target, report: Report, *, guard: bool = True) -> None:
+    def report(self, target: Target, report: ReportFormat, *, guard: bool = True) -> None:
         """Writes the log."""
         from dcpinspect.export.json_table import plain_json
 

@@ -21,7 +21,7 @@ from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
 SCHEMA = "dcpinspect.message/1"
 
-Values = int | Literal["full", "none"]
+ValueLimit = int | Literal["full", "none"]
 """How much of a value to write: all, a number of bytes, or nothing."""
 
 _SECTIONS = frozenset({"key", "value", "body", "extras", "framing_extras", "rest"})
@@ -46,7 +46,7 @@ def _file_name(path: str) -> str | dict[str, str]:
     return text_or_hex(path.encode(errors="surrogateescape"))
 
 
-def message_object(batch: MessageBatch, index: int, *, fields: bool = True, values: Values = "full") -> dict[str, Any]:
+def message_object(batch: MessageBatch, index: int, *, fields: bool = True, values: ValueLimit = "full") -> dict[str, Any]:
     """Returns the JSON object of one message, ready for ``dump``."""
     message = batch.annotate(index)
     decoded = batch.decoded
@@ -148,7 +148,7 @@ def scalar_value(field: FieldValue) -> Any:
     return text_or_hex(field.value) if isinstance(field.value, bytes) else field.value
 
 
-def field_object(field: FieldValue, values: Values, *, is_bulk: bool = False) -> dict[str, Any]:
+def field_object(field: FieldValue, values: ValueLimit, *, is_bulk: bool = False) -> dict[str, Any]:
     """Returns the object of one field, with its inner fields, as it stands under ``fields``."""
     raw = field.raw
     is_bulk = is_bulk or field.name in ("value", "body") or field.inflated
@@ -183,7 +183,7 @@ def field_object(field: FieldValue, values: Values, *, is_bulk: bool = False) ->
     return out
 
 
-def value_object(value: Value, values: Values) -> dict[str, Any]:
+def value_object(value: Value, values: ValueLimit) -> dict[str, Any]:
     """Returns the object under ``value``."""
     out: dict[str, Any] = {"encoding": value.encoding, "compressed": None, "size": value.size}
     if value.inflated_size is not None:
@@ -213,7 +213,7 @@ def _key_text(raw: bytes) -> str:
     return raw.decode(errors="backslashreplace")
 
 
-def _json_or_text(text: bytes, values: Values) -> Any:
+def _json_or_text(text: bytes, values: ValueLimit) -> Any:
     import orjson
 
     if isinstance(values, int) and len(text) > values:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcpinspect.export import row_text as rt
-from dcpinspect.export.json import Values, dump, field_object, message_object, scalar_value, value_object
+from dcpinspect.export.json import ValueLimit, dump, field_object, message_object, scalar_value, value_object
 from dcpinspect.export.row_programs import COLUMN, HEADER_CONSTANTS, WORDY, LookUp, Programs, datatype_of, encoding_of
-from dcpinspect.export.row_run import Run
+from dcpinspect.export.row_run import RowRun
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
 from dcpinspect.protocol.fields import Kind
@@ -27,7 +27,7 @@ _HEAD_COLUMNS = frozenset(
 class JsonRows:
     """Writes messages of a reading as JSON; remembers the kinds it has met."""
 
-    def __init__(self, *, fields: bool, values: Values, before: bytes = b"", after: bytes = b"") -> None:
+    def __init__(self, *, fields: bool, values: ValueLimit, before: bytes = b"", after: bytes = b"") -> None:
         """``before`` and ``after`` stand around every object."""
         self._programs = JsonPrograms(fields=fields, before=before, after=after)
         self._values = values
@@ -46,7 +46,7 @@ class JsonRows:
         return self._before + dump(message_object(batch, index, fields=self._programs.fields, values=self._values)) + self._after
 
 
-class _JsonRun(Run):
+class _JsonRun(RowRun):
     """Writes the objects of messages."""
 
     xattrs_are_json = True

@@ -23,7 +23,7 @@ _UNSIGNED = frozenset({Kind.U8, Kind.U16, Kind.U32, Kind.U64, Kind.SEQNO})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldPosition:
     """Where messages of a kind have a number."""
 
     is_in_value: bool
@@ -31,7 +31,7 @@ class Place:
     size: int
 
 
-StoryPart = tuple[Word | Number, Place | None]
+StoryPart = tuple[Word | Number, FieldPosition | None]
 """A part of a story, and where its number stands; None: these messages do not have it."""
 
 
@@ -46,16 +46,16 @@ class Present:
     key_of: int
 
 
-def number_places(batch: MessageBatch, index: int) -> dict[str, Place]:
+def number_places(batch: MessageBatch, index: int) -> dict[str, FieldPosition]:
     """Returns where the numbers that are columns stand in messages of this one's kind."""
-    found: dict[str, Place] = {}
+    found: dict[str, FieldPosition] = {}
     layout, decoded = batch.layout_of(index), batch.decoded
     if layout is not None and decoded.extras_fit[index]:
         has_value = decoded.fits[index] and layout.value_size is not None and decoded.value.size[index] > 0
         for is_in_value, items in ((False, layout.extras), (True, layout.value if has_value else ())):
             for item in items:
                 if isinstance(item, Field) and not item.reserved and item.kind.size:
-                    found |= dict.fromkeys((item.name, item.alias), Place(is_in_value, item.offset, item.kind.size))
+                    found |= dict.fromkeys((item.name, item.alias), FieldPosition(is_in_value, item.offset, item.kind.size))
     return found
 
 
@@ -82,7 +82,7 @@ def story_parts(batch: MessageBatch, index: int) -> tuple[StoryPart, ...] | None
             return None
         if isinstance(part, Number) and item.kind not in _UNSIGNED:
             return None
-        parts.append((part, Place(is_in_value, item.offset, item.kind.size)))
+        parts.append((part, FieldPosition(is_in_value, item.offset, item.kind.size)))
     return tuple(parts)
 
 
@@ -138,7 +138,7 @@ class LineProgram:
         else:
             self._builder.add(rt.DATE_NS if form == "absolute" else rt.ELAPSED, COLUMN["time_ns"], width)
 
-    def _add_number(self, place: Place, width: int = 0) -> None:
+    def _add_number(self, place: FieldPosition, width: int = 0) -> None:
         decoded, index = self._batch.decoded, self._index
         section = decoded.value.start[index] if place.is_in_value else decoded.extras_at[index]
         self._builder.add(rt.NUMBER, int(section - self._batch.start[index]) + place.offset, place.size, width)

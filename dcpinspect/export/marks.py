@@ -8,7 +8,7 @@ import numpy.typing as npt
 from dcpinspect.capture.batch import Column
 
 
-class Marks:
+class LineMarks:
     """A set of packets or messages, by their number in the whole reading; one bit each."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from dcpinspect.records import dataclass
 from dcpinspect.render.palette import SEVERITIES, text_color
 
 if TYPE_CHECKING:
-    from dcpinspect.export.json import JsonArray, Values
+    from dcpinspect.export.json import JsonArray, ValueLimit
     from dcpinspect.export.target import TableWriter, Target
     from dcpinspect.protocol.columns import Rows
     from dcpinspect.render.lines import TimeFormat
@@ -32,7 +32,7 @@ class Wishes:
     hex_grid: int = 0
     """How often bytes were asked for: once: 16 per line; more often: the grid of the specification."""
     fields: bool = True
-    values: Values = "full"
+    values: ValueLimit = "full"
     columns: Sequence[str] | None = None
     guard: bool = True
     """Whether CSV gets an apostrophe before texts that a spreadsheet would run."""
@@ -53,7 +53,7 @@ class MessageWriter(Protocol):
         """Writes the end of the file, also when reading was interrupted."""
 
 
-class Pieces(Protocol):
+class MessagePieces(Protocol):
     """Writes lines, and what stands below them."""
 
     def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes | memoryview]:
@@ -78,7 +78,7 @@ class LinesWriter:
         self._colors = wishes.colors if self._has_color else None
         self._rules: Rows = np.empty(0, np.int64)  # the colour rule of each message of the batch
         lines = LineRows(self._lines, self._colour, self._rules_of if self._colors is not None else None)
-        self._rows: Pieces = lines
+        self._rows: MessagePieces = lines
         if wishes.hex_grid or wishes.verbose:
             from dcpinspect.export.dump_rows import DumpRows  # deferred, as below: lines alone start without these modules
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from dcpinspect.capture.batch import Column
-from dcpinspect.export.marks import Marks
+from dcpinspect.export.marks import LineMarks
 from dcpinspect.growing import grown
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode
@@ -46,7 +46,7 @@ class Openings:
             if len(pair[0]):
                 known.append(np.array(pair))
 
-    def of(self, connections: Marks) -> tuple[Column, Column]:
+    def of(self, connections: LineMarks) -> tuple[Column, Column]:
         """Returns packets and rows of these connections."""
         packets, rows = (np.concatenate((np.empty((2, 0), np.int64), *known), axis=1) for known in (self._packets, self._rows))
         return packets[1, connections.has(packets[0])], rows[1, connections.has(rows[0])]

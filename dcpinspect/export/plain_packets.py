@@ -22,8 +22,8 @@ import numpy.typing as npt
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.errors import OutputError
 from dcpinspect.escape import escape
-from dcpinspect.export.carriers import Pieces
-from dcpinspect.export.marks import Marks
+from dcpinspect.export.carriers import CarrierPieces
+from dcpinspect.export.marks import LineMarks
 from dcpinspect.gathering import copy_pieces
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.redact import Redactor
@@ -55,7 +55,7 @@ class PlainPackets:
         what = "plain text of a TLS connection" if redactor is None else "redacted messages of a connection"
         self._remark = f"{what}, made by dcpinspect: not captured bytes"
         self._flows: dict[int, _Flow] = {}
-        self._kept, self._wanted = Marks(), Marks()
+        self._kept, self._wanted = LineMarks(), LineMarks()
         self._fresh: list[npt.NDArray[np.void]] = []
         self._ended: list[tuple[int, ...]] = []
         """Ends of directions in the latest batch, which are not sorted in yet."""
@@ -80,7 +80,7 @@ class PlainPackets:
         """Remark for the file about its packets; None if none was made."""
         return self._remark.encode() if self._flows else None
 
-    def keep(self, batch: MessageBatch, rows: Rows, flow: int, first_seq: tuple[int, int], carried: Pieces) -> None:
+    def keep(self, batch: MessageBatch, rows: Rows, flow: int, first_seq: tuple[int, int], carried: CarrierPieces) -> None:
         """Keeps messages of one direction, by their places in the batch, in order; they are not wanted yet.
 
         ``first_seq``: sequence number of stream offset 0 of both directions. ``carried``: the pieces of this direction, in its order.
@@ -322,7 +322,7 @@ class _Segments:
         return checksum
 
 
-def _stretches(carried: Pieces) -> tuple[Column, Column, Column, Column]:
+def _stretches(carried: CarrierPieces) -> tuple[Column, Column, Column, Column]:
     """Returns the stretches of ``carried``, each once and with at most ``MOST`` bytes.
 
     The columns are: first offset, one past the last, number and time of the packet that completed the stretch and those before it.

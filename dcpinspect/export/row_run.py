@@ -28,7 +28,7 @@ from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.xattr import decode_xattrs
 from dcpinspect.tables.messages import KNOWN_KEYS, MessageBatch
-from dcpinspect.tables.short import Texts, short_column
+from dcpinspect.tables.short import ShortTexts, short_column
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -80,7 +80,7 @@ _BODYLESS = np.array(
 )
 
 
-class Run:
+class RowRun:
     """Some messages of a batch on their way through the kernel."""
 
     xattrs_are_json = False
@@ -206,7 +206,7 @@ class Run:
         named = np.flatnonzero(valid[rows]) if valid is not None else np.arange(len(rows))
         if len(named):
             names = short_column(batch, rows[named], "collection")
-            assert isinstance(names, Texts), "collections have names"
+            assert isinstance(names, ShortTexts), "collections have names"
             key = names.numbers * 4 + decoded.collections[rows[named]]
             ids, is_there = np.zeros(len(names.texts), dtype=np.int64), np.zeros(4 * len(names.texts), dtype=np.bool_)
             ids[names.numbers] = self._columns[COLUMN["collection_id"]][named]

@@ -108,14 +108,14 @@ class Operations(Operation[Ints], Records[Operation]):
     """The steps of all programs."""
 
 
-class Span(Struct[T]):
+class TextSpan(Struct[T]):
     """A part of a table."""
 
     start: T = number("Its first place.")
     end: T = number("One past its last place.")
 
 
-class Spans(Span[Ints], Records[Span]):
+class Spans(TextSpan[Ints], Records[TextSpan]):
     """Parts of a table."""
 
 
@@ -139,7 +139,7 @@ class RowTables(Tables):
     """Letters of a text that is shown on a terminal."""
 
 
-class Texts:
+class RowTexts:
     """Constants and fragments of all programs, in one buffer each."""
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class Texts:
 class ProgramBuilder:
     """Builds one program, and joins adjacent texts to one constant."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: RowTexts) -> None:
         self._texts = texts
         self._pending = bytearray()
         self.operations: list[tuple[int, int, int, int]] = []
@@ -240,7 +240,7 @@ class RowWriter:
     """Programs, the texts that they look up, and the rows that they write."""
 
     def __init__(self) -> None:
-        self.texts = Texts()
+        self.texts = RowTexts()
         self._operations: list[tuple[int, int, int, int]] = []
         self._programs: list[tuple[int, int]] = []
         self._sizes: list[int] = []

@@ -25,7 +25,7 @@ from dcpinspect.errors import OutputError
 from dcpinspect.escape import escape
 from dcpinspect.export.carriers import Carriers, ends
 from dcpinspect.export.handshakes import Handshakes
-from dcpinspect.export.marks import Marks
+from dcpinspect.export.marks import LineMarks
 from dcpinspect.export.openings import Openings
 from dcpinspect.export.plain_packets import PlainPackets
 from dcpinspect.export.whole import Chosen, WholeTalks
@@ -62,7 +62,7 @@ class PacketWishes:
         return self.with_secrets or self.decrypted
 
 
-class Kept(NamedTuple):
+class KeptPackets(NamedTuple):
     """Where the bytes of messages are."""
 
     packets: Column
@@ -89,11 +89,11 @@ class Subset:
         """Number of bytes that were read again so far."""
         self._wishes = wishes or PacketWishes()
         self._with_handshakes = self._wishes.with_handshakes or self._wishes.with_secrets
-        self._marks = Marks()
+        self._marks = LineMarks()
         self._carriers = Carriers()
         self._files: list[_File] = []
         self._companions: list[tuple[int, int]] = []
-        self._connections = Marks()
+        self._connections = LineMarks()
         self._chosen = Chosen()
         self._comments: dict[int, list[str]] = {}
         self._openings = Openings()
@@ -139,12 +139,12 @@ class Subset:
             carried, packets, made = self._where(batch, opening)
             self._openings.add(batch.connection[opening[carried]], packets, batch.connection[made], batch.row[made])
 
-    def kept(self, batch: MessageBatch, rows: Rows) -> Kept:
+    def kept(self, batch: MessageBatch, rows: Rows) -> KeptPackets:
         """Returns where messages of the latest batch are, so that they can be marked later."""
         _, packets, made = self._where(batch, rows)
-        return Kept(packets, batch.row[made])
+        return KeptPackets(packets, batch.row[made])
 
-    def add(self, kept: Kept) -> None:
+    def add(self, kept: KeptPackets) -> None:
         """Marks these messages as wanted."""
         self._marks.add(kept.packets)
         if self._plain is not None:
@@ -196,7 +196,7 @@ class Subset:
         made = wanted[self._are_made(wanted)]
         if self._plain is not None:
             self._plain.want_ends(made)
-        self.add(Kept(*self._openings.of(self._connections)))
+        self.add(KeptPackets(*self._openings.of(self._connections)))
         for packets in (packets for about in opened for packets in about.own if self._with_handshakes and self._plain is None):
             self._marks.add(packets)
         pairs = self._chosen.whole(transport.pair_of_connection, made) if self._reading.is_through else _NONE

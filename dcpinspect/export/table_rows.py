@@ -12,7 +12,7 @@ from dcpinspect.export import row_text as rt
 from dcpinspect.export.dump_rows import DumpRows, ends_text
 from dcpinspect.export.line_rows import LineRows
 from dcpinspect.export.row_programs import COLUMN, HEADER_CONSTANTS, WORDY, LookUp, Programs, datatype_of, encoding_of
-from dcpinspect.export.row_run import Run
+from dcpinspect.export.row_run import RowRun
 from dcpinspect.kernels.kernel import Ints, Octets
 from dcpinspect.protocol.columns import Rows, numbers_at
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
@@ -223,7 +223,7 @@ def _add_end(builder: rt.ProgramBuilder, meaning: str | None) -> None:
     builder.add(rt.LINE_END, 0)
 
 
-class _TableRun(Run):
+class _TableRun(RowRun):
     """Writes the tables of messages."""
 
     def __init__(self, programs: _TablePrograms, batch: MessageBatch, rows: Rows, heads: Octets, ends: Ints, limit: int) -> None:

@@ -9,10 +9,10 @@ from dcpinspect.findings import checkpoints, server_logs
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.finding import Finding, who_alone
 from dcpinspect.findings.registry import RULES
-from dcpinspect.logs.evidence import Evidence
+from dcpinspect.logs.evidence import LogEvidence
 
 
-def findings_alone(evidence: Evidence, rules: Collection[str], wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
+def findings_alone(evidence: LogEvidence, rules: Collection[str], wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
     """Returns what is wrong, worst first. ``rules``: ids of the rules that are asked; ``wanted``: cases that are told."""
     collector = Collector({rule: RULES[rule] for rule in rules})
     for one in (*server_logs.occurrences(evidence, None), *checkpoints.occurrences(evidence)):

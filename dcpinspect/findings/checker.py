@@ -33,7 +33,7 @@ from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
 if TYPE_CHECKING:  # only those who have logs need to read them
-    from dcpinspect.logs.evidence import Evidence
+    from dcpinspect.logs.evidence import LogEvidence
 
 _NEEDED: Mapping[Need, type] = {"contents": Contents, "flow": FlowControl, "noops": Noops, "histories": Histories}
 """What trackers only follow if a rule needs it."""
@@ -49,7 +49,7 @@ class Checker(Portable):
         """
         wanted = set(rules)
         self._with_keys = with_keys
-        self.evidence: Evidence | None = None
+        self.evidence: LogEvidence | None = None
         """Logs and checkpoints that are looked at beside the captures; None without any."""
         self._rules = {rule.id: rule for rule in RULES.values() if rule.id in wanted}
         self._sets = [one for one in RULE_SETS if one.finds(self._rules)]

@@ -18,7 +18,7 @@ from dcpinspect.streams.rollback import UndecidedError
 
 if TYPE_CHECKING:  # only those who have logs need to read them
     from dcpinspect.logs.checkpoints import Checkpoint
-    from dcpinspect.logs.evidence import Evidence, Resumed
+    from dcpinspect.logs.evidence import LogEvidence, Resumed
 
 RULES = (
     Rule(
@@ -62,7 +62,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         yield from occurrences(finished.evidence)
 
 
-def occurrences(evidence: Evidence) -> Iterator[Occurrence]:
+def occurrences(evidence: LogEvidence) -> Iterator[Occurrence]:
     """Yields all occurrences."""
     for one in evidence.checkpoints:
         if not one.is_in_snapshot:
@@ -82,7 +82,7 @@ def occurrences(evidence: Evidence) -> Iterator[Occurrence]:
             yield _rolled(evidence, resumed)
 
 
-def _rolled(evidence: Evidence, one: Resumed) -> Occurrence:
+def _rolled(evidence: LogEvidence, one: Resumed) -> Occurrence:
     checkpoint = one.checkpoint
     message = f"resuming from {checkpoint.seqno} will be rolled back to {one.to}: {escape(one.text)} (by {escape(one.source)})"
     above = f"what the consumer has above {one.to}" if one.to else "all that the consumer has"
@@ -100,7 +100,7 @@ def _rolled(evidence: Evidence, one: Resumed) -> Occurrence:
 
 
 def _occurrence(
-    evidence: Evidence,
+    evidence: LogEvidence,
     one: Checkpoint,
     rule: str,
     message: str,
@@ -134,9 +134,9 @@ def _occurrence(
     )
 
 
-def _learn(evidence: Evidence, context: Context) -> None:
+def _learn(evidence: LogEvidence, context: Context) -> None:
     """Adds the histories that the capture shows, where no file has them: the latest failover log of each vbucket."""
-    from dcpinspect.logs.evidence import History  # loaded by who made the evidence
+    from dcpinspect.logs.evidence import LogHistory  # loaded by who made the evidence
 
     latest: dict[tuple[int, str | None], KnownLog] = {}
     for vbucket, log in context.logs.everything():
@@ -152,7 +152,7 @@ def _learn(evidence: Evidence, context: Context) -> None:
             reached[place] = max(reached.get(place, 0), plain(int(streams.last[number])))
     for (vbucket, bucket), log in latest.items():
         high = reached.get((vbucket, log.entries[0][0]))
-        evidence.know(vbucket, bucket, History(log.entries, f"row {log.at.row} of the capture", high))
+        evidence.know(vbucket, bucket, LogHistory(log.entries, f"row {log.at.row} of the capture", high))
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dcpinspect.findings.context import Context
     from dcpinspect.findings.facts import Facts
     from dcpinspect.findings.finding import Key, Occurrence, Place
-    from dcpinspect.logs.evidence import Evidence
+    from dcpinspect.logs.evidence import LogEvidence
     from dcpinspect.protocol.columns import Mask
     from dcpinspect.streams.rows import Streams
     from dcpinspect.streams.tables import Tables
@@ -58,7 +58,7 @@ class Finished:
     """Whether all messages were taken, so that what did not come is absent."""
     with_keys: bool
     """Whether documents and hosts may be named."""
-    evidence: Evidence | None = None
+    evidence: LogEvidence | None = None
     """Logs and checkpoints that were given beside the captures."""
 
 

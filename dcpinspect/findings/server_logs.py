@@ -19,7 +19,7 @@ from dcpinspect.protocol.message import Severity
 
 if TYPE_CHECKING:  # only those who have logs need to read them
     from dcpinspect.logs.events import LogEvent
-    from dcpinspect.logs.evidence import Evidence
+    from dcpinspect.logs.evidence import LogEvidence
 
 WARNED = frozenset(("too-slow", "backfill-failed", "rollback", "lost-privileges"))
 """Ends of streams that somebody has to look at."""
@@ -155,7 +155,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         yield from occurrences(finished.evidence, finished.context)
 
 
-def occurrences(evidence: Evidence, context: Context | None) -> Iterator[Occurrence]:
+def occurrences(evidence: LogEvidence, context: Context | None) -> Iterator[Occurrence]:
     """Yields all occurrences; ``context``: of the capture, if there is one."""
     return _Log(evidence, Captured(context) if context is not None else None).occurrences()
 
@@ -164,7 +164,7 @@ def occurrences(evidence: Evidence, context: Context | None) -> Iterator[Occurre
 class _Log:
     """The rules over what logs say, beside a capture or alone."""
 
-    evidence: Evidence
+    evidence: LogEvidence
     captured: Captured | None
 
     def occurrences(self) -> Iterator[Occurrence]:

@@ -25,7 +25,7 @@ KEPT = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class LogHistory:
     """What a server is known to have of a vbucket."""
 
     log: Log
@@ -53,7 +53,7 @@ class Resumed:
 
 
 @dataclass(slots=True)
-class Evidence:
+class LogEvidence:
     """Everything to look at that is not a capture."""
 
     logs: list[LogReading] = field(default_factory=list)
@@ -65,11 +65,11 @@ class Evidence:
     _clients: dict[str, int] = field(default_factory=dict)
     _rolled: dict[tuple[int, int, int, int, int], LogEvent] = field(default_factory=dict)
     """Latest rollback of each request, which is given by vbucket, uuid, start and snapshot."""
-    _histories: dict[int, dict[str | None, History]] = field(default_factory=dict)
+    _histories: dict[int, dict[str | None, LogHistory]] = field(default_factory=dict)
     """Histories by vbucket and bucket."""
 
     @classmethod
-    def read(cls, logs: Sequence[str], checkpoints: Sequence[str], redactor: Redactor | None = None) -> Evidence:
+    def read(cls, logs: Sequence[str], checkpoints: Sequence[str], redactor: Redactor | None = None) -> LogEvidence:
         """Reads logs and checkpoints. Raises CaptureError if a file cannot be read. ``redactor``: replaces names."""
         found = cls()
         for path in logs:
@@ -105,7 +105,7 @@ class Evidence:
             self.know(
                 event.vbucket,
                 event.bucket,
-                History(
+                LogHistory(
                     event.failover_log,
                     reading.path,
                     beside.high_seqno if beside is not None and is_same else None,
@@ -118,14 +118,14 @@ class Evidence:
         """Returns a number for a client's connection that no capture has: below 0, and always the same for the same name."""
         return -self._clients.setdefault(client, len(self._clients) + 1)
 
-    def know(self, vbucket: int, bucket: str | None, history: History) -> None:
+    def know(self, vbucket: int, bucket: str | None, history: LogHistory) -> None:
         """Adds a history, unless the bucket already has one."""
         buckets = self._histories.get(vbucket, {})
         if bucket not in buckets and len(buckets) >= MOST_BUCKETS:
             return
         self._histories.setdefault(vbucket, {}).setdefault(bucket, history)
 
-    def history_of(self, checkpoint: Checkpoint) -> History | None:
+    def history_of(self, checkpoint: Checkpoint) -> LogHistory | None:
         """Returns the history of the checkpoint's bucket; None if there is none, or if it cannot be known which one it is."""
         found = self._histories.get(checkpoint.vbucket, {})
         if checkpoint.bucket in found:

@@ -39,7 +39,7 @@ class TextForm:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class LineKind:
     """A kind of lines that is told by how the line begins, with its values or without."""
 
     event: str
@@ -221,7 +221,7 @@ _SENT = r"\d+ items sent from backfill phase, \d+ items sent from memory phase, 
 _DEAD = r"last_?[sS]eqno(?: is |:)<last_seqno>, un[aA]cked_?[bB]ytes(?: is |:)\d+, status(?: is |:)(?P<reason>.+)"
 
 KINDS = tuple(
-    Kind(event, versions, _pattern(message + values), _pattern(message))
+    LineKind(event, versions, _pattern(message + values), _pattern(message))
     for event, versions, message, values in (
         ("stream-created", "5.0–6.6", "stream created", " with start seqno <start_seqno> and end seqno <end_seqno>"),
         (

@@ -22,7 +22,7 @@ from dcpinspect.logs.forms import (
     SAYING,
     TEXT_FORMS,
     JsonForm,
-    Kind,
+    LineKind,
     TextForm,
 )
 from dcpinspect.protocol.flags import STREAM_END_REASONS
@@ -92,7 +92,7 @@ class MemcachedLog:
 
     def _of_text(self, number: int, text: str) -> LogEvent | None:
         """Returns the record of a line of an earlier version, or of one that is still text, or None."""
-        forms: list[TextForm | Kind] = [form for form in TEXT_FORMS if form.word in text]
+        forms: list[TextForm | LineKind] = [form for form in TEXT_FORMS if form.word in text]
         if DCP in text:
             forms += KINDS
         if not forms:

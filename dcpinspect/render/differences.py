@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dcpinspect.escape import clip, escape_rest
 
 if TYPE_CHECKING:
-    from dcpinspect.comparison.found import Found, Row
+    from dcpinspect.comparison.found import DifferenceRow, Found
 
 Paint = Callable[[str, str], str]
 
@@ -44,7 +44,7 @@ _HEADINGS = {
 }
 
 
-def summary(found: Found, paths: Sequence[Row], names: Sequence[str], paint: Paint) -> Iterator[str]:
+def summary(found: Found, paths: Sequence[DifferenceRow], names: Sequence[str], paint: Paint) -> Iterator[str]:
     """Yields the summary. ``paths``: records of the connections that both captures have. ``names``: of the captures of A and B."""
     from dcpinspect.comparison.contracts import VERDICT_OF
 
@@ -91,8 +91,8 @@ def _ahead(found: Found) -> Iterator[str]:
         yield from lines
 
 
-def _same_connections(paths: Sequence[Row]) -> Iterator[str]:
-    ways: dict[tuple[int, int], list[Row]] = {}
+def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
+    ways: dict[tuple[int, int], list[DifferenceRow]] = {}
     for row in paths:
         ways.setdefault((row["a_connection"], row["b_connection"]), []).append(row)
     if not ways:
@@ -113,7 +113,7 @@ def _same_connections(paths: Sequence[Row]) -> Iterator[str]:
         yield f"  {_count(len(ways) - PATHS, 'more connection')}: --paths lists all"
 
 
-def _way(row: Row) -> str:
+def _way(row: DifferenceRow) -> str:
     """Describes one direction of a connection."""
     told = [f"{_ms(row['delay_median_ns'])} between the taps, {_ms(row['delay_max_ns'])} at most"]
     if row["lost"]:
@@ -148,7 +148,7 @@ def _caveats(found: Found) -> Iterator[str]:
         yield from lines
 
 
-def _examples(rows: Sequence[Row]) -> str:
+def _examples(rows: Sequence[DifferenceRow]) -> str:
     """Names the first records, by vbucket and seqno."""
     told = []
     for row in rows[:EXAMPLES]:

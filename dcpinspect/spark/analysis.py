@@ -15,7 +15,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.capture.open import CaptureFile, Problem
-from dcpinspect.comparison.side import Answers
+from dcpinspect.comparison.side import AnswerTimes
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.registry import RULES
@@ -219,7 +219,7 @@ class _Share:
         self._redactor = None if work.salt is None else work.salt.redactor()
         self._messages, self._ending = (MessageFiles(f"{work.messages}.{own}{name}", work.point) for name in ("", "-end"))
         self._state, self._is_ended = "", False
-        self._answers = Answers() if work.beside else None
+        self._answers = AnswerTimes() if work.beside else None
         self._looks = Checker(Tracker(), RULES, with_keys=self._redactor is None)
         self._keys: list[Checker] = []
         """One for what lasts, and one for messages that are only completed by the end."""
@@ -362,7 +362,7 @@ def ids(reading: Reading) -> Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class EventLook:
     """A part that is to be read again, for events that are missing in other streams."""
 
     work: Work
@@ -371,7 +371,7 @@ class Look:
     """Number of each connection in the whole, by its number in the part."""
 
 
-def look(one: Look) -> FoundEvents:
+def look(one: EventLook) -> FoundEvents:
     """Returns the wanted events of a part."""
     with one.work.reading() as reading:
         return shown(reading, one.wanted, one.numbers)

@@ -18,7 +18,7 @@ from dcpinspect.escape import escape
 from dcpinspect.records import dataclass
 from dcpinspect.spark.places import local_path
 
-State = tuple[int, int]
+ArrivalState = tuple[int, int]
 """Size in bytes, and time of the last change in nanoseconds."""
 
 
@@ -26,10 +26,10 @@ State = tuple[int, int]
 class _Seen:
     """A file that is checked again and again."""
 
-    state: State
+    state: ArrivalState
     since: float
     """When the file was first seen in this state, in seconds of the monotonic clock."""
-    read: State | None = None
+    read: ArrivalState | None = None
     read_at: float = float("-inf")
 
 

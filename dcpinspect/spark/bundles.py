@@ -19,7 +19,7 @@ from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.gathering import gathered
 from dcpinspect.records import dataclass
 from dcpinspect.spark import files
-from dcpinspect.spark.marks import Marker, Marks, together
+from dcpinspect.spark.marks import GroupMarks, Marker, together
 from dcpinspect.spark.salt import Salt
 
 OWN = 1 << 16
@@ -147,12 +147,12 @@ def group_sizes(index: Any) -> dict[bytes, int]:
     return sizes
 
 
-def group_marks(index: Any) -> dict[bytes, Marks]:
+def group_marks(index: Any) -> dict[bytes, GroupMarks]:
     """Returns the marks of the groups in an index; empty for indexes of versions that had no marks."""
     if "marks" not in index.column_names:
         return {}
     first = index.filter(pc.greater(pc.list_value_length(index["marks"]), 0))
-    found: dict[bytes, list[Marks]] = {}
+    found: dict[bytes, list[GroupMarks]] = {}
     for key, marks in zip(first["key"].to_pylist(), first["marks"].to_pylist(), strict=True):
         found.setdefault(key, []).append(np.array(marks, np.uint64))
     return {key: together(marks) for key, marks in found.items()}

@@ -73,7 +73,7 @@ def settled(folder: str, version: int, newest: DeltaTable | None = None) -> Delt
     return table if table.version() >= version else opened(folder, version)
 
 
-class Form(NamedTuple):
+class TableForm(NamedTuple):
     """What the log says of all versions of a table."""
 
     schema: Any
@@ -83,7 +83,9 @@ class Form(NamedTuple):
     """Columns of which the log has the least and the greatest value in each file."""
 
 
-def commit(folder: str, form: Form, added: Sequence[AddAction], *, run: int, base: int | None, gone: Collection[str] | None = None) -> int:
+def commit(
+    folder: str, form: TableForm, added: Sequence[AddAction], *, run: int, base: int | None, gone: Collection[str] | None = None
+) -> int:
     """Adds files to a table, removes others, and returns the new version.
 
     ``base``: the version before; None: the table is created. ``gone``: paths of the files to remove; None: all. Raises UsageError if

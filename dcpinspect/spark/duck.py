@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import duckdb
 
 
-class Query(DuckQuery):
+class TableQuery(DuckQuery):
     """A query over the tables of an output directory, and its result."""
 
     def __init__(self, text: str, manifest: Manifest, *, condition: str | None = None) -> None:

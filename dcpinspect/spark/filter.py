@@ -9,7 +9,7 @@ from dcpinspect.findings.record import CONTRACTS
 from dcpinspect.spark.schema import columns_of
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_sql import Sql
-from dcpinspect.tables.filter_tree import Source
+from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.record_rows import parse_record_filter
 
 MOST_ANY = 2
@@ -96,12 +96,12 @@ def _check(column: str, known: Collection[str]) -> None:
         raise UsageError(f"filter: the tables of Spark and of pipelines have no column {column}; a capture's own filters know it")
 
 
-def duck_sql(text: str, *, saved: Mapping[str, Source] | None = None) -> str:
+def duck_sql(text: str, *, saved: Mapping[str, FilterSource] | None = None) -> str:
     """Returns a filter as a condition of DuckDB over the readable messages of a pipeline. Raises the same errors as ``filter_sql``."""
     return DuckSql().condition(parse_filter(text, saved=saved).condition)
 
 
-def filter_sql(text: str, table: str = "messages", *, saved: Mapping[str, Source] | None = None) -> str:
+def filter_sql(text: str, table: str = "messages", *, saved: Mapping[str, FilterSource] | None = None) -> str:
     """Returns a filter as a Spark SQL condition over a table's readable columns: ``readable(frame).where(filter_sql("vbucket = 5"))``.
 
     ``saved``: filters that the text can use as ``@name``, besides the built-in ones. Raises UsageError if there is no such table, and

@@ -13,12 +13,12 @@ import numpy as np
 
 from dcpinspect.records import dataclass
 from dcpinspect.spark import files
-from dcpinspect.spark.analysis import Look, look
+from dcpinspect.spark.analysis import EventLook, look
 from dcpinspect.spark.attempts import attempt
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.tasks import Tasks
-from dcpinspect.spark.whole import Whole
+from dcpinspect.spark.whole import RunResults
 from dcpinspect.streams.changes import Changes
 from dcpinspect.streams.events import VBUCKETS, EventQuery
 from dcpinspect.streams.histories import Contradiction, Pairs, contradictions
@@ -31,7 +31,7 @@ SHARES = 2
 class _Sought:
     """A part from which changes are wanted."""
 
-    look: Look
+    look: EventLook
     shares: int
     stem: str
     """Path of the files, without the end that is different for each attempt."""
@@ -46,7 +46,9 @@ class _Share:
     salt: Salt | None
 
 
-def compare(tasks: Tasks, found: Whole, secrets: Secrets, stem: str, wanted: EventQuery, pairs: Pairs) -> tuple[list[Contradiction], int]:
+def compare(
+    tasks: Tasks, found: RunResults, secrets: Secrets, stem: str, wanted: EventQuery, pairs: Pairs
+) -> tuple[list[Contradiction], int]:
     """Compares streams as ``Differ`` says. ``stem``: path of temporary files."""
     looks = found.looks(wanted, secrets)
     shares = max(SHARES * tasks.processors, len(looks))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from dcpinspect.capture.open import CaptureFile
-    from dcpinspect.spark.whole import Whole
+    from dcpinspect.spark.whole import RunResults
     from dcpinspect.streams.links import Link
     from dcpinspect.streams.tables import Tables
     from dcpinspect.streams.tracker import Tracker
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class Latest:
     """The newest run. It stands for its own engine and capture, and knows only what the run knows of them."""
 
-    def __init__(self, found_in: Whole) -> None:
+    def __init__(self, found_in: RunResults) -> None:
         self.take(found_in)
         self.files: Sequence[CaptureFile] = ()
         """Empty, because packets that were lost before captures were written are not recorded."""
 
-    def take(self, found_in: Whole) -> None:
+    def take(self, found_in: RunResults) -> None:
         """Takes the results of a run that has ended."""
         self._found = found_in.merged
         units = [one.report for one in found_in.manifest.units if not one.continued]

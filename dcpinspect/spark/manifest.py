@@ -29,14 +29,14 @@ from dcpinspect.spark import delta, files, runs
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, read_index
 from dcpinspect.spark.disputes import ENDING as GAPS
-from dcpinspect.spark.pieces import TABLES, Piece, divided
+from dcpinspect.spark.pieces import TABLES, ManifestPiece, divided
 from dcpinspect.spark.pieces import read as read_pieces
 from dcpinspect.spark.pieces import write as write_piece
 from dcpinspect.spark.places import place, reached
 from dcpinspect.spark.record_files import WrittenAnew
-from dcpinspect.spark.runs import Run
+from dcpinspect.spark.runs import PipelineRun
 from dcpinspect.spark.salt import Salt
-from dcpinspect.spark.scan import Report
+from dcpinspect.spark.scan import ScanReport
 from dcpinspect.spark.stored import BOUNDED, PARTITIONS, SCHEMAS
 from dcpinspect.spark.units import Unit
 from dcpinspect.temporary import at_end, not_at_end
@@ -61,7 +61,7 @@ class Read:
     """A unit that was read, or could not be read."""
 
     unit: Unit
-    report: Report
+    report: ScanReport
     batch: int
     """Number of the run that read the unit."""
     base: int
@@ -99,7 +99,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ManifestPart:
     """A part: the results for some components of a point, and where they are stored."""
 
     point: str
@@ -156,14 +156,14 @@ class Manifest:
     """Names of capture points, by what identifies the point."""
     units: Sequence[Read] = ()
     """Units in the order of their numbers."""
-    parts: Sequence[Kept] = ()
+    parts: Sequence[ManifestPart] = ()
     tables: Mapping[str, int] = field(default_factory=dict)
     """Versions of the tables; empty if the tables have no logs yet."""
     state: str = ""
     """Name of the file with everything but the tables; captures and parts are in the files of ``pieces``."""
-    pieces: Sequence[Piece] = ()
+    pieces: Sequence[ManifestPiece] = ()
     """Pieces of ``units``, and of the tables ``captures`` and ``bad``."""
-    part_pieces: Sequence[Piece] = ()
+    part_pieces: Sequence[ManifestPiece] = ()
     kept: Manifest | None = field(default=None, compare=False, repr=False)
     """The manifest as it was when the pieces were written."""
     salt: Salt | None = None
@@ -191,7 +191,7 @@ class Manifest:
                 return cls._read(f"{folder}/{FOLDER}/{run.state}", folder, run)
             stems = [name.removesuffix(".json") for name in files.names_in(f"{folder}/{FOLDER}") if name.endswith(".json")]
             if numbers := [int(stem) for stem in stems if stem.isdecimal()]:  # a manifest of the version before tables had logs
-                return cls._read(f"{folder}/{FOLDER}/{max(numbers)}.json", folder, Run(max(numbers), "", {}, ""))
+                return cls._read(f"{folder}/{FOLDER}/{max(numbers)}.json", folder, PipelineRun(max(numbers), "", {}, ""))
             if not {FOLDER, *_OURS}.issuperset(files.names_in(folder)):
                 raise UsageError(f"{escape(os.fspath(out))}: has files of something else in it; name a new directory for the tables")
         except OSError as error:
@@ -210,12 +210,12 @@ class Manifest:
         return found
 
     @classmethod
-    def _read(cls, path: str, folder: str, run: Run) -> Self:
+    def _read(cls, path: str, folder: str, run: PipelineRun) -> Self:
         try:
             content = json.loads(files.content(path))
             if content.get("format") not in ((FORMAT, WHOLE) if run.state else (BEFORE,)):
                 raise UsageError(f"{escape(path)}: is not of this version ({FORMAT}); run the pipeline into a new directory")
-            pieces, part_pieces = ([Piece(**one) for one in content.get(name, ())] for name in ("pieces", "part_pieces"))
+            pieces, part_pieces = ([ManifestPiece(**one) for one in content.get(name, ())] for name in ("pieces", "part_pieces"))
             units = read_pieces(f"{folder}/{FOLDER}", pieces) if pieces else list(enumerate(content["units"]))
             parts = read_pieces(f"{folder}/{FOLDER}", part_pieces) if pieces else list(enumerate(content["parts"]))
             found = cls(
@@ -321,7 +321,9 @@ class Manifest:
             files.remove_folder(self.path(f"{name}/_delta_log"))  # a first run did not end
         return replace(self, tables=found, opened=opened)
 
-    def with_tables(self, written: Mapping[str, WrittenAnew], messages: Sequence[Written], gone: Collection[Kept] | None) -> Manifest:
+    def with_tables(
+        self, written: Mapping[str, WrittenAnew], messages: Sequence[Written], gone: Collection[ManifestPart] | None
+    ) -> Manifest:
         """Returns the manifest with new versions of the tables that have these files; readers ignore these versions until ``commit``.
 
         ``messages``: new files of that table. ``gone``: parts whose messages are removed, None: all. Raises UsageError if another run was
@@ -337,11 +339,11 @@ class Manifest:
 
     def _committed(self, name: str, new: Sequence[Written], base: int | None, gone: Collection[str] | None) -> int:
         folder = self.path(name)
-        form = delta.Form(SCHEMAS[name], *((PARTITIONS, BOUNDED) if name == "messages" else ()))
+        form = delta.TableForm(SCHEMAS[name], *((PARTITIONS, BOUNDED) if name == "messages" else ()))
         added = [delta.add_action(one.path.removeprefix(f"{folder}/"), one.size, one.statistics, form.by) for one in new]
         return delta.commit(folder, form, added, run=self.number + 1, base=base, gone=gone)
 
-    def has_rows_of(self, part: Kept, there: Mapping[str, Collection[str]]) -> bool:
+    def has_rows_of(self, part: ManifestPart, there: Mapping[str, Collection[str]]) -> bool:
         """Whether the tables still have the files of a part. ``there``: the files of each table."""
         return all(name.removeprefix(f"{table}/") in there[table] for table, name in part.tables.items())
 
@@ -354,7 +356,7 @@ class Manifest:
         now = {part.tables.get(name, "").removeprefix(f"{name}/") for part in self.parts}
         return [one for one in self.paths(name) if one not in now]
 
-    def _without(self, gone: Collection[Kept], base: int) -> tuple[int, list[str]]:
+    def _without(self, gone: Collection[ManifestPart], base: int) -> tuple[int, list[str]]:
         """Returns the files of messages that must be removed with parts, and the version to remove them from.
 
         If others have compacted some of these files, that version is a new one without the rows of these parts.
@@ -418,7 +420,7 @@ class Manifest:
         }
         files.write(self.path(f"{FOLDER}/{found.state}"), json.dumps(content).encode())
         _commits[self.out] = False
-        runs.commit(self.out, Run(found.number, found.program, found.tables, found.state))
+        runs.commit(self.out, PipelineRun(found.number, found.program, found.tables, found.state))
         _commits[self.out] = True
         return replace(found, kept=found)
 
@@ -522,9 +524,9 @@ def last_of(units: Iterable[Read]) -> dict[str, Read]:
     return {one.unit.point: one for one in units if not one.continued and not one.is_bad}
 
 
-def _read_part(content: dict[str, Any]) -> Kept:
+def _read_part(content: dict[str, Any]) -> ManifestPart:
     lists = ("messages", "closed", "ending", "looks", "ending_looks", "keys")
-    return Kept(**{**content, **{name: tuple(content.get(name, ())) for name in lists}})
+    return ManifestPart(**{**content, **{name: tuple(content.get(name, ())) for name in lists}})
 
 
 def _read_unit(content: dict[str, Any]) -> Read:
@@ -532,4 +534,4 @@ def _read_unit(content: dict[str, Any]) -> Read:
     report["problems"] = [tuple(one) for one in report["problems"]]
     report["joins"], report["tunnels"] = ([tuple(one) for one in report[name]] for name in ("joins", "tunnels"))
     more = tuple((name, first) for name, first in content.get("more", ()))
-    return Read(**{**content, "unit": Unit(**content["unit"]), "report": Report(**report), "more": more})
+    return Read(**{**content, "unit": Unit(**content["unit"]), "report": ScanReport(**report), "more": more})

@@ -18,7 +18,7 @@ from dcpinspect.capture.batch import Bytes, Column
 from dcpinspect.growing import grown
 from dcpinspect.transport.headers import CAPTURED, PAYLOAD, SEQ
 
-Marks = npt.NDArray[np.uint64]
+GroupMarks = npt.NDArray[np.uint64]
 
 MOST = 64
 """Number of marks that are kept for a group."""
@@ -46,7 +46,7 @@ class Marker:
 
     def __init__(self) -> None:
         self._limit = np.empty(0, np.int64)  # for each group: only places with lower hashes count
-        self._marks: dict[int, Marks] = {}
+        self._marks: dict[int, GroupMarks] = {}
 
     def add(self, data: Bytes, tcp: Column, groups: Column) -> None:
         """Adds the payload of packets.
@@ -87,17 +87,17 @@ class Marker:
             if len(found) == MOST:
                 self._limit[group] = int(found[-1] >> np.uint64(32)) + 1
 
-    def of(self, group: int) -> Marks:
+    def of(self, group: int) -> GroupMarks:
         """Returns the marks of a group, the lowest first."""
         return self._marks.get(group, np.empty(0, np.uint64))
 
 
-def together(sketches: Sequence[Marks]) -> Marks:
+def together(sketches: Sequence[GroupMarks]) -> GroupMarks:
     """Returns the marks of a group whose packets are in several captures."""
     return np.unique(np.concatenate([np.empty(0, np.uint64), *sketches]))[:MOST]
 
 
-def are_same(one: Marks, two: Marks) -> bool:
+def are_same(one: GroupMarks, two: GroupMarks) -> bool:
     """Whether two groups have the same bytes in the same places, as far as both have marks."""
     bound = min(marks[-1] if len(marks) == MOST else _NONE for marks in (one, two))
     mine, theirs = one[one <= bound], two[two <= bound]

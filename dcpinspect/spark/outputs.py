@@ -19,19 +19,19 @@ from dcpinspect.render.lines import counted
 from dcpinspect.render.verdict import damage_of
 from dcpinspect.spark import delta
 from dcpinspect.spark.attempts import Written
-from dcpinspect.spark.manifest import BATCH, Kept, Manifest, Read, last_of
+from dcpinspect.spark.manifest import BATCH, Manifest, ManifestPart, Read, last_of
 from dcpinspect.spark.paths import read_paths
 from dcpinspect.spark.record_files import WrittenAnew, pieces, written_anew, written_rows
 from dcpinspect.spark.scan import ADDRESS_BYTES
 from dcpinspect.spark.schema import kept
 from dcpinspect.spark.stored import BAD, CAPTURES, CONNECTIONS, PATHS
-from dcpinspect.spark.whole import Whole
+from dcpinspect.spark.whole import RunResults
 from dcpinspect.streams.tables import NAMES
 from dcpinspect.tables.records import Records
 from dcpinspect.transport.connections import endpoint_text
 
 
-def write_tables(found_in: Whole, batch: int, there: Mapping[str, Sequence[str]]) -> dict[str, WrittenAnew]:
+def write_tables(found_in: RunResults, batch: int, there: Mapping[str, Sequence[str]]) -> dict[str, WrittenAnew]:
     """Writes what is new in all tables that need everything. Returns the changes by table.
 
     ``there``: the files of each table so far, as paths in its folder.
@@ -64,7 +64,7 @@ def write_captures(manifest: Manifest, batch: int) -> dict[str, WrittenAnew]:
     return {name: WrittenAnew(new, manifest.replaced(name)) for name, new in pieced.items()}
 
 
-def _connections(table: Any, found_in: Whole) -> Any:
+def _connections(table: Any, found_in: RunResults) -> Any:
     """Returns the table of connections with ids and points, and with the copies of connections, which have no number."""
     rows = _placed(table, found_in.merged, list(zip(found_in.kept, found_in.begun, strict=True)))
     copies = kept(
@@ -99,7 +99,7 @@ def _ends(key: str) -> frozenset[str]:
     return frozenset((endpoint_text(words[:4], int(ports[0])), endpoint_text(words[4:], int(ports[1]))))
 
 
-def _placed(table: Any, everything: Merged, parts: Sequence[tuple[Kept, Column]]) -> Any:
+def _placed(table: Any, everything: Merged, parts: Sequence[tuple[ManifestPart, Column]]) -> Any:
     """Returns the connections of parts, with their ids and points."""
     count = 1 + max((link.number for link in everything.links), default=0)
     ids, points = np.zeros(count, np.int64), np.zeros(count, np.int64)

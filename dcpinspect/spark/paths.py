@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dcpinspect.comparison.paths import paths
-from dcpinspect.comparison.side import Answers
+from dcpinspect.comparison.side import AnswerTimes
 from dcpinspect.escape import escape
 from dcpinspect.reading import Reading
 from dcpinspect.spark import files
@@ -28,7 +28,7 @@ class PointTap:
 
     is_repeatable = True
 
-    def __init__(self, name: str, work: Work, reading: Reading, answers: Answers) -> None:
+    def __init__(self, name: str, work: Work, reading: Reading, answers: AnswerTimes) -> None:
         """``name``: a or b. ``reading``: the reading of ``work``, which has ended."""
         self.name = name
         self.files = [work.point]
@@ -57,7 +57,7 @@ def read_paths(part: str) -> Any:
         return pa.ipc.open_file(source).read_all()
 
 
-def write_paths(part: str, work: Work, reading: Reading, answers: Answers) -> str:
+def write_paths(part: str, work: Work, reading: Reading, answers: AnswerTimes) -> str:
     """Compares a part of copies with the connections that count. Writes the result beside the part, and returns its path.
 
     ``reading``: the reading of the part, which has ended. ``answers``: the answers of that reading.
@@ -66,7 +66,7 @@ def write_paths(part: str, work: Work, reading: Reading, answers: Answers) -> st
 
     tables = [PATHS.empty_table()]
     for original in work.beside:
-        waited = Answers()
+        waited = AnswerTimes()
         with original.reading() as counting:
             for batch in counting:
                 waited.feed(batch)

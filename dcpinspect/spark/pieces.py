@@ -20,7 +20,7 @@ TABLES = ("captures", "bad")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ManifestPiece:
     """The captures or the parts of some consecutive runs."""
 
     low: int
@@ -48,17 +48,19 @@ class Piece:
         return f"{self.name}.json.zst"
 
 
-def divided(before: Sequence[Piece], changed: Collection[int], rows: Mapping[int, int], run: int, attempt: str) -> list[Piece]:
+def divided(
+    before: Sequence[ManifestPiece], changed: Collection[int], rows: Mapping[int, int], run: int, attempt: str
+) -> list[ManifestPiece]:
     """Returns the pieces after a run; pieces that the run has to write have its number.
 
     ``changed``: runs of which something has changed. ``rows``: number of captures or parts, by run. ``attempt``: used in the names of
     files.
     """
 
-    def new(low: int, high: int) -> Piece:
-        return Piece(low, high, run, f"{low}-{high}-{attempt}")
+    def new(low: int, high: int) -> ManifestPiece:
+        return ManifestPiece(low, high, run, f"{low}-{high}-{attempt}")
 
-    def size(piece: Piece) -> int:
+    def size(piece: ManifestPiece) -> int:
         return sum(count for batch, count in rows.items() if batch in piece.batches)
 
     found = [new(one.low, one.high) if any(batch in one.batches for batch in changed) else one for one in before]
@@ -68,7 +70,7 @@ def divided(before: Sequence[Piece], changed: Collection[int], rows: Mapping[int
     return found
 
 
-def write(folder: str, piece: Piece, everything: Sequence[Any]) -> None:
+def write(folder: str, piece: ManifestPiece, everything: Sequence[Any]) -> None:
     """Writes the captures or parts of a piece, each with its number in ``everything``."""
     from dcpinspect.zstd import zstd  # deferred: pieces are rarely written
 
@@ -76,7 +78,7 @@ def write(folder: str, piece: Piece, everything: Sequence[Any]) -> None:
     files.write(f"{folder}/{piece.state}", zstd.compress(json.dumps(content).encode(), 1))
 
 
-def read(folder: str, pieces: Sequence[Piece]) -> list[tuple[int, Any]]:
+def read(folder: str, pieces: Sequence[ManifestPiece]) -> list[tuple[int, Any]]:
     """Reads all captures or parts in pieces, as JSON values, each with its number. Raises OSError, ValueError."""
     from dcpinspect.zstd import zstd  # deferred, as above
 

@@ -22,19 +22,19 @@ from dcpinspect.records import dataclass
 from dcpinspect.spark import files, plan
 from dcpinspect.spark.analysis import Analysed, Work, analyse
 from dcpinspect.spark.attempts import Written, attempt, verify
-from dcpinspect.spark.manifest import BATCH, FOLDER, RAW, Kept, Manifest, Read
+from dcpinspect.spark.manifest import BATCH, FOLDER, RAW, Manifest, ManifestPart, Read
 from dcpinspect.spark.outputs import findings_of, problems, rows_of, states, write_captures
 from dcpinspect.spark.places import local_path
 from dcpinspect.spark.program import program
 from dcpinspect.spark.record_files import PartRows, WrittenAnew, write_part_rows
 from dcpinspect.spark.salt import Salt
-from dcpinspect.spark.scan import Report, joined, scan
+from dcpinspect.spark.scan import ScanReport, joined, scan
 from dcpinspect.spark.secrets import Secrets, opens, secrets_at
 from dcpinspect.spark.stretches import Stretch, stretches
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.together import Joining, NewRows, put_together, put_together_apart
 from dcpinspect.spark.units import BY_DIRECTORY, END, Unit, check_rule, digested, files_of, units_of
-from dcpinspect.spark.whole import Whole, names_of, ports, with_embedded
+from dcpinspect.spark.whole import RunResults, names_of, ports, with_embedded
 
 SUMMARY = "dcpinspect.pipeline_run/1"
 """Name and version of the contract of the summary."""
@@ -138,7 +138,7 @@ def _paths(given: Path | Sequence[Path]) -> list[str]:
     return [os.fspath(given)] if isinstance(given, (str, os.PathLike)) else [os.fspath(path) for path in given]
 
 
-def run(options: Options, tasks_of: TasksOf, then: Callable[[Whole], None] | None = None) -> Summary:
+def run(options: Options, tasks_of: TasksOf, then: Callable[[RunResults], None] | None = None) -> Summary:
     """Brings the tables at ``options.out`` up to date. Raises DcpInspectError; after an error or Ctrl-C the tables are as they were.
 
     ``then``: called with the results of all captures, once the tables have them; not called if there was nothing new. This process then
@@ -205,7 +205,7 @@ class _Run:
         """Files of tasks that this run is to name."""
         self.summary = Summary(options.out, self.batch)
         self.has_whole = has_whole
-        self.found: Whole | None = None
+        self.found: RunResults | None = None
         """Results of all captures, if they are wanted; None if there was nothing new."""
 
     def run(self, paths: Mapping[str, str], tasks_of: TasksOf) -> Summary:
@@ -322,7 +322,7 @@ class _Run:
 
     def _scans(
         self, tasks: Tasks, wanted: Sequence[tuple[Unit, Sequence[Stretch], int]]
-    ) -> list[tuple[Report | None, list[tuple[str, int]]]]:
+    ) -> list[tuple[ScanReport | None, list[tuple[str, int]]]]:
         """Returns the reports on units, and the files of their bundles. A report is None if the stretches of its unit do not follow one
         another.
 
@@ -336,7 +336,7 @@ class _Run:
                 items.append((unit.path, stem, stretch, skip))
                 sizes.append(unit.size if stretch is None else stretch[1] - stretch[0])
         scanned = iter(tasks.each("reading captures", partial(_scan, salt=self.manifest.salt, **ports(self.manifest)), items, sizes))
-        found: list[tuple[Report | None, list[tuple[str, int]]]] = []
+        found: list[tuple[ScanReport | None, list[tuple[str, int]]]] = []
         for _, parts, _ in wanted:
             reports, pieces, first = [], [], 0
             for report, written in [next(scanned) for _ in range(max(1, len(parts)))]:
@@ -347,13 +347,13 @@ class _Run:
             found.append((joined(reports) if len(reports) > 1 else reports[0], pieces))
         return found
 
-    def _kept(self, work: Work, shares: Sequence[Analysed]) -> Kept:
+    def _kept(self, work: Work, shares: Sequence[Analysed]) -> ManifestPart:
         """Returns a part. ``shares``: the results of its tasks; the last one followed the connections."""
         for one in shares:
             self.written += one.written
         rows, last, before = sum(one.rows for one in shares), shares[-1], work.before
         self.summary.messages += rows
-        return Kept(
+        return ManifestPart(
             work.point,
             self._relative(last.part),
             (*(before.messages if before else ()), *(self._relative(path) for one in shares for path in one.messages)),
@@ -370,7 +370,7 @@ class _Run:
             is_copy=not work.messages,
         )
 
-    def _with_rows(self, tasks: Tasks, manifest: Manifest, new: Sequence[NewRows]) -> tuple[list[Kept], dict[str, list[Written]]]:
+    def _with_rows(self, tasks: Tasks, manifest: Manifest, new: Sequence[NewRows]) -> tuple[list[ManifestPart], dict[str, list[Written]]]:
         """Returns the parts with files of the tables that are written per part, and the new ones of these files."""
         folders = {name: f"{self.out}/{name}/{BATCH}{self.batch}" for name in SET_APART}
         names, kept = names_of(manifest.units), list(manifest.parts)
@@ -432,7 +432,7 @@ def _analysed(tasks: Tasks, works: Sequence[Work]) -> tuple[list[Work], list[lis
     return [*done.values()], [found[number] for number in done]
 
 
-def _gone(old: Sequence[Kept], now: Sequence[Kept]) -> list[Kept] | None:
+def _gone(old: Sequence[ManifestPart], now: Sequence[ManifestPart]) -> list[ManifestPart] | None:
     """Returns earlier parts that are gone, each with those of its files of messages that must be removed; None if all files must be."""
     staying = {name for part in now for name in part.messages}
     files = {part.file for part in now}
@@ -446,7 +446,7 @@ def _gone_on(one: Read, before: Read) -> Read:
     return replace(one, report=report, after=before.bundles, skipped=before.report.packets)
 
 
-def _scan(item: tuple[str, str, Stretch | None, int], **ports: Any) -> tuple[Report, tuple[Written, ...]]:
+def _scan(item: tuple[str, str, Stretch | None, int], **ports: Any) -> tuple[ScanReport, tuple[Written, ...]]:
     """Scans a capture to files of this attempt: the bundles, and their index."""
     path, stem, stretch, skipped = item
     target = f"{stem}.{attempt()}.arrow"

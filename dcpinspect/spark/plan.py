@@ -11,8 +11,8 @@ from typing import Any
 from dcpinspect.errors import UsageError
 from dcpinspect.spark.analysis import Former, Work
 from dcpinspect.spark.bundles import group_marks, group_sizes, read_keys
-from dcpinspect.spark.manifest import BATCH, PARTS, Kept, Manifest, Read
-from dcpinspect.spark.marks import Marks, together
+from dcpinspect.spark.manifest import BATCH, PARTS, Manifest, ManifestPart, Read
+from dcpinspect.spark.marks import GroupMarks, together
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.sharing import MOST_SHARES
 from dcpinspect.spark.states import mark_of
@@ -137,7 +137,7 @@ def _by_time(ordered: Mapping[str, Sequence[Read]]) -> list[Read]:
 
 def parts(
     manifest: Manifest, processors: int, *, anew: bool, secrets: Secrets | None = None, opened: Collection[str] = ()
-) -> tuple[list[Kept], list[Work]]:
+) -> tuple[list[ManifestPart], list[Work]]:
     """Returns the parts that stay as they are, and the parts that must be read.
 
     ``anew``: all must be read; ``opened``: files of parts that must be read, too.
@@ -164,7 +164,7 @@ class _Plan:
         self._left = {name: _of_left(manifest, name) for name in self.points}
         again = {(part.point, key) for part in manifest.parts if part.file in opened for key in read_keys(manifest.path(part.file))}
         self._new = again | {(name, key) for name, point in self.points.items() for key in point.touched | self._left[name]}
-        self.staying: list[Kept] = []
+        self.staying: list[ManifestPart] = []
         self.works: list[Work] = []
 
     def add(self, name: str) -> None:
@@ -187,7 +187,9 @@ class _Plan:
                     members.setdefault(root, []).append(key)
             self._add_groups(name, members, originals, is_copy=is_copy)
 
-    def _old(self, name: str, component: Mapping[bytes, bytes], roots: set[bytes], copied: set[bytes]) -> list[tuple[Kept, list[bytes]]]:
+    def _old(
+        self, name: str, component: Mapping[bytes, bytes], roots: set[bytes], copied: set[bytes]
+    ) -> list[tuple[ManifestPart, list[bytes]]]:
         """Returns the parts of a point that do not stay as they are, each with its groups.
 
         ``roots``: of the components with something new.
@@ -207,7 +209,7 @@ class _Plan:
         file = "" if is_beside else f"{BATCH}{self._batch}/{len(self.works):06}"
         return _work(self._manifest, name, self.points[name].having(keys), keys, file, self._secrets, is_copy=is_copy)
 
-    def _add_going_on(self, name: str, part: Kept, keys: Sequence[bytes]) -> None:
+    def _add_going_on(self, name: str, part: ManifestPart, keys: Sequence[bytes]) -> None:
         """Adds a part that continues from its state."""
         units = self.points[name].units
         size = sum(
@@ -255,7 +257,7 @@ class _Point:
         self.sizes: dict[bytes, int] = {}
         """Number of bytes of each group in all units."""
         self.begun: dict[bytes, set[int]] = {}
-        self.marks: dict[bytes, list[Marks]] = {}
+        self.marks: dict[bytes, list[GroupMarks]] = {}
         """Marks of each group, one element per unit."""
         self.joins: list[tuple[bytes, bytes]] = []
         self.touched: set[bytes] = set()
@@ -301,8 +303,12 @@ def _of_left(manifest: Manifest, point: str) -> set[bytes]:
 
 
 def _going_on(
-    manifest: Manifest, point: _Point, of: Mapping[bytes, bytes], old: Sequence[tuple[Kept, Sequence[bytes]]], but: Collection[bytes | str]
-) -> list[tuple[Kept, list[bytes]]]:
+    manifest: Manifest,
+    point: _Point,
+    of: Mapping[bytes, bytes],
+    old: Sequence[tuple[ManifestPart, Sequence[bytes]]],
+    but: Collection[bytes | str],
+) -> list[tuple[ManifestPart, list[bytes]]]:
     """Returns the ``old`` parts of a point that continue from their states, each with its groups and those that new captures have added to
     them.
 
@@ -331,7 +337,7 @@ def _going_on(
     return found
 
 
-def _continued(manifest: Manifest, work: Work, part: Kept) -> Work:
+def _continued(manifest: Manifest, work: Work, part: ManifestPart) -> Work:
     """Returns the work on a part that continues from its state."""
     before, new = (
         [one for one in work.bundles if (manifest.units[one.file].batch > manifest.number) is is_new] for is_new in (False, True)

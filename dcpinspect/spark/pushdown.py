@@ -7,7 +7,21 @@ from typing import Any
 
 from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.filter_rows import FilterRows
-from dcpinspect.tables.filter_tree import And, Compare, Condition, Constant, In, IsNull, Like, Name, Not, Operator, Place, Source, names
+from dcpinspect.tables.filter_tree import (
+    And,
+    ColumnName,
+    Compare,
+    Condition,
+    Constant,
+    FilterSource,
+    In,
+    IsNull,
+    Like,
+    Not,
+    Operator,
+    TextPosition,
+    names,
+)
 from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.schema import BY_NAME
 
@@ -20,7 +34,7 @@ _OPERATORS: dict[str, Operator] = {
 }
 _PATTERNS = {"StringStartsWith": "{}%", "StringEndsWith": "%{}", "StringContains": "%{}%"}
 _BITS = 1 << 64
-_NOWHERE = Place(Source("", ""), 0, 0)
+_NOWHERE = TextPosition(FilterSource("", ""), 0, 0)
 
 
 def pushed(filters: Sequence[Any], columns: Mapping[str, str]) -> FilterRows | None:
@@ -43,7 +57,7 @@ def _condition(one: Any, columns: Mapping[str, str]) -> Condition | None:
     column = BY_NAME.get(columns.get(one.attribute[0], "")) if len(one.attribute) == 1 else None
     if column is None:
         return None
-    name = Name(column, _NOWHERE)
+    name = ColumnName(column, _NOWHERE)
     if kind == "IsNull":
         return IsNull(name)
     if kind == "IsNotNull":

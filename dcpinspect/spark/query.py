@@ -35,7 +35,7 @@ _WITHIN = "SELECT * FROM (\n"
 _COMMENTS = re.compile(r"\A(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
 
 
-class Query:
+class SparkQuery:
     """A session of its own in which the tables of an output directory are views."""
 
     def __init__(self, spark: SparkSession, manifest: Manifest, *, condition: str | None = None) -> None:

@@ -23,7 +23,7 @@ from dcpinspect.spark.info import pipeline_info
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import damage
 from dcpinspect.spark.schema import columns_of
-from dcpinspect.spark.whole import Whole
+from dcpinspect.spark.whole import RunResults
 from dcpinspect.statistics import Charts, charts_of
 from dcpinspect.streams.columns import request_kinds
 from dcpinspect.streams.items import Own, VbucketItems
@@ -37,7 +37,7 @@ _WIDE = frozenset(name for name, kind in columns_of("messages").items() if BY_NA
 _HIDDEN = ("connection_id", "time_ns", "key_bytes", "row")
 
 
-def of_pipeline(found_in: Whole) -> Source:
+def of_pipeline(found_in: RunResults) -> Source:
     """Returns the source of a report on an output, whose parts are put together and whose streams are compared."""
     manifest, everything = found_in.manifest, found_in.merged
     assert everything.checker is not None

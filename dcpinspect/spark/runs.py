@@ -35,7 +35,7 @@ _DAY = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PipelineRun:
     """A run that has ended."""
 
     number: int
@@ -46,16 +46,16 @@ class Run:
     """Name of the file with what the next run needs."""
 
 
-def newest(out: str) -> Run | None:
+def newest(out: str) -> PipelineRun | None:
     """Returns the newest run; None if no run has ended. Raises UsageError if the table cannot be read."""
     folder = f"{out}/{TABLE}"
     if not delta.exists(folder):
         return None
     last = max(_rows(folder, delta.opened(folder)), key=lambda row: int(row["run"]))
-    return Run(last["run"], last["program"], dict(last["tables"]), last["state"])
+    return PipelineRun(last["run"], last["program"], dict(last["tables"]), last["state"])
 
 
-def commit(out: str, run: Run) -> None:
+def commit(out: str, run: PipelineRun) -> None:
     """Makes this the newest run. Raises UsageError if another run was quicker."""
     folder = f"{out}/{TABLE}"
     now = time.time_ns() // 1000
@@ -72,7 +72,7 @@ def commit(out: str, run: Run) -> None:
     with files.created(path) as stream:
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), stream, store_schema=False)
     written = Written.of(path)
-    delta.commit(folder, delta.Form(SCHEMA), [delta.add_action(name, written.size, written.statistics)], run=run.number, base=base)
+    delta.commit(folder, delta.TableForm(SCHEMA), [delta.add_action(name, written.size, written.statistics)], run=run.number, base=base)
 
 
 def _rows(folder: str, table: DeltaTable) -> list[dict[str, Any]]:

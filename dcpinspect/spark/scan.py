@@ -34,11 +34,11 @@ A key of fragments has only addresses, or nothing.
 """
 ADDRESS_BYTES = 32
 
-Pairs = set[tuple[bytes, bytes]]
+GroupPairs = set[tuple[bytes, bytes]]
 
 
 @dataclass(slots=True)
-class Report:
+class ScanReport:
     """What a scan says about its capture, besides the bundles."""
 
     begin: int = 0
@@ -81,13 +81,13 @@ def scan(
     stretch: Stretch | None = None,
     salt: Salt | None = None,
     skipped: int = 0,
-) -> Report:
+) -> ScanReport:
     """Writes the bundles of the capture at ``path`` to ``target``, with their index, unless the capture cannot be read at all.
 
     ``stretch``: scans only this stretch, whose packets are numbered from its first one. ``salt``: encrypts the bundles. ``skipped``: number
     of packets at the start to leave out.
     """
-    report = Report()
+    report = ScanReport()
     try:
         size_of(path)
         capture = StretchPackets(path, stretch, BATCH_BYTES) if stretch else open_capture(path, batch_bytes=BATCH_BYTES)
@@ -134,12 +134,12 @@ def _without(batch: PacketBatch, count: int) -> PacketBatch:
     return replace(batch, first_frame=batch.first_frame + count, first_packet=batch.first_packet + count, **columns)
 
 
-def joined(reports: Sequence[Report]) -> Report | None:
+def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
     """Joins the reports on all stretches of a capture; None if the stretches do not follow one another, because a guess was wrong."""
     first, *others = reports
     if any(one.error is not None for one in reports) or any(one.size != two.begin for one, two in zip(reports, others, strict=False)):
         return None
-    whole = Report(begin=first.begin, size=reports[-1].size, head=reports[-1].head, tail=reports[-1].tail, format=first.format)
+    whole = ScanReport(begin=first.begin, size=reports[-1].size, head=reports[-1].head, tail=reports[-1].tail, format=first.format)
     begun: dict[str, set[int]] = {}
     for one in reports:
         whole.packets += one.packets
@@ -163,8 +163,8 @@ class _Sorter:
         self.writer = writer
         self.left_out = np.zeros(len(CLASS_NAMES), np.int64)
         self.begun: dict[bytes, set[int]] = {}
-        self.joins: Pairs = set()
-        self.tunnels: Pairs = set()
+        self.joins: GroupPairs = set()
+        self.tunnels: GroupPairs = set()
         self._parser = HeaderParser(ports)
         self._unusual = UnusualPackets(self._parser)
         self._pairs = AddressPairs()

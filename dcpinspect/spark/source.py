@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from dcpinspect.spark.pushdown import pushed
 from dcpinspect.spark.schema import ddl
-from dcpinspect.spark.source_options import Asked, Part, asked, wants_pushdown
+from dcpinspect.spark.source_options import CaptureSlice, SourceOptions, asked, wants_pushdown
 from dcpinspect.spark.source_rows import record_batches
 from dcpinspect.tables.filter_rows import FilterRows
 
@@ -23,7 +23,7 @@ from dcpinspect.tables.filter_rows import FilterRows
 class Task(InputPartition):
     """The work of one task."""
 
-    part: Part
+    part: CaptureSlice
 
 
 class DcpSource(DataSource):
@@ -49,14 +49,14 @@ class DcpSource(DataSource):
 
         return StreamReader(self._asked(schema))
 
-    def _asked(self, schema: StructType) -> Asked:
+    def _asked(self, schema: StructType) -> SourceOptions:
         return asked(self.options, {field.name: field.dataType.simpleString() for field in schema})
 
 
 class Reader(DataSourceReader):
     """Plans the tasks, and runs one."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: SourceOptions) -> None:
         self.asked = asked
         self.conditions: FilterRows | None = None
 

@@ -69,7 +69,7 @@ _NAMES = {name.replace("_", ""): name for name in OPTIONS}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CaptureSlice:
     """The files that one task reads."""
 
     point: str
@@ -81,7 +81,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SourceOptions:
     """Which messages of which captures are wanted, and which columns. Can be pickled."""
 
     paths: tuple[str, ...]
@@ -114,7 +114,7 @@ class Asked:
         """The Arrow schema of the wanted columns."""
         return pa.schema([SCHEMA.field(name).with_name(shown) for name, shown in zip(self.columns, self.names, strict=True)])
 
-    def parts(self, *, may_be_empty: bool = False) -> list[Part]:
+    def parts(self, *, may_be_empty: bool = False) -> list[CaptureSlice]:
         """Returns what the tasks are to read, in the order of the paths. Raises UsageError for missing paths, unless ``may_be_empty``."""
         units, _ = units_of(
             {path: stamp for path, stamp in files_of(self.paths, without="", may_be_empty=may_be_empty).items() if self._counts(path)},
@@ -125,8 +125,8 @@ class Asked:
         for unit in units:
             points.setdefault(unit.point, []).append(unit.path)
         if self.by_file:
-            return [Part(unit.point, (unit.path,), is_cut=len(points[unit.point]) > 1) for unit in units]
-        return [Part(point, tuple(files)) for point, files in points.items()]
+            return [CaptureSlice(unit.point, (unit.path,), is_cut=len(points[unit.point]) > 1) for unit in units]
+        return [CaptureSlice(point, tuple(files)) for point, files in points.items()]
 
     def _counts(self, path: str) -> bool:
         """Whether a file is wanted."""
@@ -141,7 +141,7 @@ class Asked:
         return (self.after_ns is None or changed > self.after_ns) and (self.before_ns is None or changed < self.before_ns)
 
 
-def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -> Asked:
+def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -> SourceOptions:
     """Returns what the options ask for. ``schema``: names and Spark types of the columns, if the user or Spark has given them.
 
     Raises UsageError, which names the option.
@@ -158,7 +158,7 @@ def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -
     if on_error == "row" and ERROR.name not in names:
         raise UsageError("option on_error: a row says in the column error what could not be read; ask for that column, too")
     extra_ports, find_ports = _ports(given.get("port"))
-    return Asked(
+    return SourceOptions(
         _paths(given),
         tuple(names),
         tuple(names if schema is None else schema),

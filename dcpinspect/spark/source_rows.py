@@ -15,7 +15,7 @@ from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
 from dcpinspect.spark.schema import message_rows
 from dcpinspect.spark.secrets import Secrets
-from dcpinspect.spark.source_options import ERROR, POINT, SCHEMA, Asked, Part
+from dcpinspect.spark.source_options import ERROR, POINT, SCHEMA, CaptureSlice, SourceOptions
 from dcpinspect.spark.units import size_of, why_not
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
@@ -27,7 +27,7 @@ BYTES = 8 << 20
 """Greatest size of a record batch in bytes, unless a single message is larger."""
 
 
-def record_batches(asked: Asked, part: Part, conditions: FilterRows | None = None) -> Iterator[Any]:
+def record_batches(asked: SourceOptions, part: CaptureSlice, conditions: FilterRows | None = None) -> Iterator[Any]:
     """Yields the wanted messages of some captures, which are read as one, and rows for captures that could not be read, if ``asked`` wants
     them.
 
@@ -84,12 +84,12 @@ def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
     return readable, failures
 
 
-def _damage(asked: Asked, part: Part, found: Problem) -> Iterator[Any]:
+def _damage(asked: SourceOptions, part: CaptureSlice, found: Problem) -> Iterator[Any]:
     if found.file not in part.before:  # the task of that file has reported it
         yield from _failure(asked, part, CaptureError(found.file, found.offset, found.what))
 
 
-def _failure(asked: Asked, part: Part, error: CaptureError) -> Iterator[Any]:
+def _failure(asked: SourceOptions, part: CaptureSlice, error: CaptureError) -> Iterator[Any]:
     if asked.on_error == "fail":
         advice = "option on_error=skip leaves out what cannot be read, and on_error=row has a row for it"
         raise CaptureError(error.path, error.offset, error.what, advice)
@@ -99,7 +99,7 @@ def _failure(asked: Asked, part: Part, error: CaptureError) -> Iterator[Any]:
         yield pa.RecordBatch.from_arrays(columns, schema=asked.schema)
 
 
-def _messages(asked: Asked, part: Part, batch: MessageBatch, conditions: FilterRows | None) -> Iterator[Any]:
+def _messages(asked: SourceOptions, part: CaptureSlice, batch: MessageBatch, conditions: FilterRows | None) -> Iterator[Any]:
     rows = _within(asked, batch)
     if part.before:
         known = [number for number, name in enumerate(batch.files) if name in part.before]
@@ -116,7 +116,7 @@ def _messages(asked: Asked, part: Part, batch: MessageBatch, conditions: FilterR
         yield from _cut(pa.RecordBatch.from_arrays(columns, schema=asked.schema))
 
 
-def _within(asked: Asked, batch: MessageBatch) -> Rows:
+def _within(asked: SourceOptions, batch: MessageBatch) -> Rows:
     rows = asked.selection.rows(batch)
     if asked.since_ns is not None:
         rows = rows[batch.time_ns[rows] >= asked.since_ns]

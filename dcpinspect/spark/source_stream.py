@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from dcpinspect.capture.remote import info
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.spark.source import Task
-from dcpinspect.spark.source_options import Asked, Part
+from dcpinspect.spark.source_options import CaptureSlice, SourceOptions
 from dcpinspect.spark.source_rows import record_batches
 
 _CHANGED = "changed_ns"
@@ -29,7 +29,7 @@ _CHANGED = "changed_ns"
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Finds the new captures, plans tasks, and runs one."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: SourceOptions) -> None:
         self.asked = asked
         self._last_ns: int | None = None
         """Latest time of change of wanted captures; None: no limit."""
@@ -67,7 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             times = sorted((time_ns, path) for path in part.files if (time_ns := _changed_ns(path)) is not None)
             new = [path for time_ns, path in times if start[_CHANGED] < time_ns <= end[_CHANGED]]
             before = [path for time_ns, path in times if time_ns <= start[_CHANGED]]
-            found += [Task(Part(part.point, (path,), is_cut=True)) for path in new] if self.asked.by_file else []
+            found += [Task(CaptureSlice(part.point, (path,), is_cut=True)) for path in new] if self.asked.by_file else []
             if new and not self.asked.by_file:
                 found.append(Task(replace(part, files=tuple(new), before=tuple(before[-1:]))))
         return found

@@ -13,15 +13,15 @@ from dataclasses import field
 import numpy as np
 
 from dcpinspect.records import dataclass
-from dcpinspect.spark.marks import Marks, are_same
+from dcpinspect.spark.marks import GroupMarks, are_same
 from dcpinspect.spark.scan import ADDRESS_BYTES, KEY_BYTES
 
-Pair = tuple[bytes, bytes]
-Place = tuple[str, bytes]
+GroupPair = tuple[bytes, bytes]
+GroupLocation = tuple[str, bytes]
 """A capture point, and the key of a group there."""
 
 
-def components(keys: Iterable[bytes], joins: Iterable[Pair] = (), tunnels: Iterable[Pair] = ()) -> dict[bytes, bytes]:
+def components(keys: Iterable[bytes], joins: Iterable[GroupPair] = (), tunnels: Iterable[GroupPair] = ()) -> dict[bytes, bytes]:
     """Returns the component of each group of a point, named by one of its groups.
 
     ``joins`` and ``tunnels``: as in reports. Fragments belong with everything between their addresses, and with the groups that their
@@ -62,7 +62,7 @@ class Seen:
     begun: Collection[int]
     """Sequence numbers of the SYNs in the group."""
     bytes: int
-    marks: Marks = field(default_factory=lambda: np.empty(0, np.uint64))
+    marks: GroupMarks = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def is_same(self, other: Seen) -> bool:
         """Whether both have a connection in common: the same ends and a SYN with the same number, or the same bytes in the same places.
@@ -72,7 +72,7 @@ class Seen:
         return (self.key == other.key and not set(self.begun).isdisjoint(other.begun)) or are_same(self.marks, other.marks)
 
 
-def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, Place]]:
+def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, GroupLocation]]:
     """Returns, for each point, the groups whose connections another point has more of.
 
     With each group, that other point and the key there.
@@ -84,14 +84,14 @@ def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, Place]]:
     for number, one in enumerate(ordered):
         for token in _tokens(one):
             holders.setdefault(token, []).append(number)
-    found: dict[int, Place] = {}
+    found: dict[int, GroupLocation] = {}
     for number, one in enumerate(ordered):
         if number in found:
             continue
         for other in {other for token in _tokens(one) for other in holders[token] if other > number and other not in found}:
             if ordered[other].point != one.point and one.is_same(ordered[other]):
                 found[other] = one.point, one.key
-    by_point: dict[str, dict[bytes, Place]] = {}
+    by_point: dict[str, dict[bytes, GroupLocation]] = {}
     for number, place in found.items():
         by_point.setdefault(ordered[number].point, {})[ordered[number].key] = place
     return by_point

@@ -17,7 +17,7 @@ from dcpinspect.spark.outputs import write_tables
 from dcpinspect.spark.record_files import WrittenAnew, mark_of
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.tasks import Tasks
-from dcpinspect.spark.whole import Whole, whole
+from dcpinspect.spark.whole import RunResults, whole
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.tables import NAMES
 
@@ -66,7 +66,7 @@ class Together:
     rows: Sequence[NewRows]
 
 
-def put_together(one: Joining, tasks: Tasks) -> tuple[Whole, Together]:
+def put_together(one: Joining, tasks: Tasks) -> tuple[RunResults, Together]:
     """Puts all parts together in this process, and writes their tables. Raises UsageError for parts that are missing or damaged.
 
     ``tasks``: compare streams.
@@ -88,13 +88,13 @@ def _apart(one: Joining, tasks: Tasks) -> Together:
     return put_together(one, tasks)[1]
 
 
-def _look(tasks: Tasks, found: Whole, wanted: EventQuery, secrets: Secrets) -> FoundEvents:
+def _look(tasks: Tasks, found: RunResults, wanted: EventQuery, secrets: Secrets) -> FoundEvents:
     """Reads the wanted events again, to compare streams."""
     looks = found.looks(wanted, secrets)
     return FoundEvents.joined(wanted, tasks.each("comparing streams", look, looks, [one.work.size for one in looks]))
 
 
-def _new_rows(one: Joining, found: Whole) -> list[NewRows]:
+def _new_rows(one: Joining, found: RunResults) -> list[NewRows]:
     """Returns the parts of which the tables lack rows, or have others."""
     manifest = one.manifest
     there = {name: set(one.there[name]) for name in SET_APART}

@@ -18,11 +18,11 @@ from dcpinspect.parts import Merged, Part, merged, merged_apart
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.records import dataclass
 from dcpinspect.spark import files
-from dcpinspect.spark.analysis import Look, Work, look, nothing
+from dcpinspect.spark.analysis import EventLook, Work, look, nothing
 from dcpinspect.spark.bundles import group_sizes, read_keys
 from dcpinspect.spark.disputes import judge
 from dcpinspect.spark.looks import include_looks
-from dcpinspect.spark.manifest import FEW, Kept, Manifest, Read
+from dcpinspect.spark.manifest import FEW, Manifest, ManifestPart, Read
 from dcpinspect.spark.program import program
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.tasks import OwnTasks, Tasks
@@ -30,25 +30,25 @@ from dcpinspect.streams.events import EventQuery, FoundEvents
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class RunResults:
     """The parts that a manifest names, and all of them as one."""
 
     manifest: Manifest
-    kept: Sequence[Kept]
+    kept: Sequence[ManifestPart]
     """The parts that are put together, as the manifest has them, without copies."""
     begun: Sequence[Column]
     """For each part, the packet that began each connection, as ``Part.opened_by``."""
     merged: Merged
     copies: Merged
     """What is known of connections that were captured more completely at another point."""
-    copied: Sequence[tuple[Kept, Column]]
+    copied: Sequence[tuple[ManifestPart, Column]]
     """The parts of these connections, each with the packets that began its connections."""
 
-    def looks(self, wanted: EventQuery, secrets: Secrets) -> list[Look]:
+    def looks(self, wanted: EventQuery, secrets: Secrets) -> list[EventLook]:
         """Returns the parts that must be read again to compare streams."""
         works = zip(works_of(self.manifest, self.kept, secrets), self.merged.numbers, strict=True)
         connections = wanted.connections
-        return [Look(work, wanted.on(numbers), numbers) for work, numbers in works if np.isin(connections, numbers).any()]
+        return [EventLook(work, wanted.on(numbers), numbers) for work, numbers in works if np.isin(connections, numbers).any()]
 
 
 def names_of(units: Sequence[Read]) -> list[str]:
@@ -56,7 +56,7 @@ def names_of(units: Sequence[Read]) -> list[str]:
     return [escape(one.unit.name) for one in units]
 
 
-def whole(manifest: Manifest, *, few: Tasks | None = None) -> Whole:
+def whole(manifest: Manifest, *, few: Tasks | None = None) -> RunResults:
     """Puts all parts together, without comparing their streams. Raises UsageError for parts that are missing or damaged.
 
     ``few``: tasks that find out which snapshots and gaps cannot be part of a finding; these are left out, but counted.
@@ -75,11 +75,11 @@ def whole(manifest: Manifest, *, few: Tasks | None = None) -> Whole:
     together, begun = _together(manifest, kept, names, left_out, few=few)
     copies, begun_copies = _together(manifest, copied, names, {}, few=few)
     give_back()  # each part is freed as soon as it is in the whole
-    return Whole(manifest, kept, begun, together, copies, list(zip(copied, begun_copies, strict=True)))
+    return RunResults(manifest, kept, begun, together, copies, list(zip(copied, begun_copies, strict=True)))
 
 
 def _together(
-    manifest: Manifest, kept: Sequence[Kept], names: Sequence[str], left_out: Mapping[str, int], *, few: Tasks | None
+    manifest: Manifest, kept: Sequence[ManifestPart], names: Sequence[str], left_out: Mapping[str, int], *, few: Tasks | None
 ) -> tuple[Merged, list[Column]]:
     def having(number: int, but: Mask | None) -> Part:
         part = _read(manifest, kept[number], FEW if but is None else "")
@@ -94,7 +94,7 @@ def _together(
     return merged(parts or [nothing(names)], names, left_out=left_out), [part.opened_by for part in parts]
 
 
-def _read(manifest: Manifest, kept: Kept, ending: str = "") -> Part:
+def _read(manifest: Manifest, kept: ManifestPart, ending: str = "") -> Part:
     path = f"{manifest.path(kept.file)}{ending}"
     try:
         part = Part.from_bytes(files.content(path, manifest.salt))
@@ -105,7 +105,7 @@ def _read(manifest: Manifest, kept: Kept, ending: str = "") -> Part:
     return part
 
 
-def compared(manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False) -> Whole:
+def compared(manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False) -> RunResults:
     """Puts all parts together, and compares their streams in this process."""
     found = whole(manifest, few=OwnTasks() if few else None)
     known = secrets or Secrets()
@@ -119,7 +119,7 @@ def with_embedded(manifest: Manifest, secrets: Secrets, point: str) -> Secrets:
     return replace(secrets.of(point), captures=[(one.unit.path, one.report.secrets) for one in found])
 
 
-def works_of(manifest: Manifest, parts: Sequence[Kept], secrets: Secrets) -> list[Work]:
+def works_of(manifest: Manifest, parts: Sequence[ManifestPart], secrets: Secrets) -> list[Work]:
     """Returns the work that reads each of the parts again."""
     found = []
     groups = {number: group_sizes(manifest.index(number)).keys() for number in manifest.counting}

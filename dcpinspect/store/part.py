@@ -42,7 +42,7 @@ _SPARSE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StorePart:
     """Consecutive messages, beginning with row ``first_row``. There may be no messages, only places."""
 
     first_row: int
@@ -91,7 +91,7 @@ class Part:
         return plain(array, name)
 
 
-def part_of(batch: MessageBatch, turned: frozenset[int], places: Places, piece: int) -> Part:
+def part_of(batch: MessageBatch, turned: frozenset[int], places: Places, piece: int) -> StorePart:
     """Returns the messages of a batch as a part; packets of the connections in ``turned`` went the other way than their messages are
     said to.
     """
@@ -113,15 +113,15 @@ def part_of(batch: MessageBatch, turned: frozenset[int], places: Places, piece: 
         ends = 2 * np.searchsorted(batch.missing.row, np.arange(len(batch) + 1))
         ranges = np.stack([batch.missing.start, batch.missing.end], axis=1).reshape(-1)
         arrays["_missing"] = pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(ranges))
-    return Part(int(batch.row[0]), len(batch), _table(arrays), places, piece)
+    return StorePart(int(batch.row[0]), len(batch), _table(arrays), places, piece)
 
 
-def only_places(first_row: int, places: Places, piece: int) -> Part:
+def only_places(first_row: int, places: Places, piece: int) -> StorePart:
     """Returns a part of places alone: messages whose bytes they hold, if any, belong to later parts."""
-    return Part(first_row, 0, _table({}), places, piece)
+    return StorePart(first_row, 0, _table({}), places, piece)
 
 
-def small(part: Part) -> Part:
+def small(part: StorePart) -> StorePart:
     """Returns the same part in as little room as possible."""
     return replace(part, table=_table({name: _smallest(part.table.column(name)) for name in part.table.schema.names}))
 
@@ -137,12 +137,12 @@ def numbers(array: Any) -> Numbers:
     return Numbers(array.fill_null(0).to_numpy(zero_copy_only=False), valid)
 
 
-def joined(parts: Sequence[Part]) -> Part:
+def joined(parts: Sequence[StorePart]) -> StorePart:
     """Returns neighbouring parts as one."""
     names = {name: None for part in parts for name in part.table.schema.names}
     arrays = {name: pa.concat_arrays([_wide(part.kept(name, slice(None)), name) for part in parts]) for name in names}
     places = joined_places([part.places for part in parts])
-    return Part(parts[0].first_row, sum(part.rows for part in parts), _table(arrays), places, min(part.piece for part in parts))
+    return StorePart(parts[0].first_row, sum(part.rows for part in parts), _table(arrays), places, min(part.piece for part in parts))
 
 
 def _wide_type(name: str) -> Any:

@@ -31,7 +31,7 @@ from dcpinspect.store import part as p
 from dcpinspect.store import places as pl
 from dcpinspect.store.gathered import Wanted, gather
 from dcpinspect.store.originals import Originals
-from dcpinspect.store.part import Part
+from dcpinspect.store.part import StorePart
 from dcpinspect.store.places import Places
 from dcpinspect.store.spool import Spool
 from dcpinspect.tables.arrow import arrow_schema, short, type_of
@@ -57,11 +57,11 @@ PART_PLACES = 1 << 17
 """Number of segments from which on a part is worth a file of its own, even if no message came with them."""
 
 
-def _is_full(part: Part) -> bool:
+def _is_full(part: StorePart) -> bool:
     return part.rows >= PART_ROWS or len(part.places) >= PART_PLACES
 
 
-def _joined(parts: Sequence[Part], rests: Sequence[slice], name: str) -> Any:
+def _joined(parts: Sequence[StorePart], rests: Sequence[slice], name: str) -> Any:
     """Returns a column of several parts, for a filter.
 
     Texts stay in dictionaries if possible: a filter by names takes twice the time if every text stands on its own.
@@ -76,7 +76,7 @@ def _joined(parts: Sequence[Part], rests: Sequence[slice], name: str) -> Any:
 class _View:
     """What the store holds at one moment."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[StorePart, ...] = ()
     first_rows: tuple[int, ...] = ()
     rows: int = 0
 
@@ -164,7 +164,7 @@ class Store:
         piece, self._piece = self._piece, self._originals.newest
         return places, piece
 
-    def _append(self, part: Part) -> None:
+    def _append(self, part: StorePart) -> None:
         """Appends a part. Small parts are joined, neighbours of like size first, so that each message is moved a few times only."""
         parts = [*self._view.parts, part]
         while len(parts) > 1 and parts[-2].name is None and not _is_full(parts[-1]) and parts[-2].rows < 2 * parts[-1].rows:
@@ -174,7 +174,7 @@ class Store:
             parts[first:] = [self._written(one) for one in parts[first:]]
         self._show(parts)
 
-    def _written(self, part: Part) -> Part:
+    def _written(self, part: StorePart) -> StorePart:
         name = f"{self._names:08}"
         self._names += 1
         part = p.small(part)
@@ -193,7 +193,7 @@ class Store:
                     self._spool.remove(f"{part.name}.messages")
                     self._spool.remove(f"{part.name}.places")
 
-    def _show(self, parts: Sequence[Part]) -> None:
+    def _show(self, parts: Sequence[StorePart]) -> None:
         rows = parts[-1].first_row + parts[-1].rows - 1 if parts else self.rows
         self._view = _View(tuple(parts), tuple(part.first_row for part in parts), rows)
 
@@ -265,7 +265,7 @@ class Store:
         arrays = [self._read_column(found.rows, name) if name in _ON_REQUEST else found.column(name) for name in columns]
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
-    def _column(self, part: Part, name: str, rows: slice) -> Any:
+    def _column(self, part: StorePart, name: str, rows: slice) -> Any:
         """Returns a column of some rows of a part."""
         if name in _ON_REQUEST:
             return self._read_column(part.first_row + np.arange(part.rows, dtype=np.int64)[rows], name)

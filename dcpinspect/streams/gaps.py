@@ -38,7 +38,7 @@ from dcpinspect.streams.rows import FILE_SHIFT, LEAST, Gap, Gaps, Snapshots
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.tables.messages import DIRECTIONS
-from dcpinspect.tables.records import Made, Records, Values, Worded
+from dcpinspect.tables.records import ColumnValues, Made, Records, Worded
 from dcpinspect.tables.sentences import Sentences
 
 Table = npt.NDArray[np.int64]
@@ -238,7 +238,7 @@ class ExplainedGaps:
         """Returns the table of gaps."""
         sid = self._streams.sid[self.stream]
         after, before = unbiased(self.after), unbiased(self.before)
-        columns: dict[str, Values] = {
+        columns: dict[str, ColumnValues] = {
             "connection": Numbers(self._streams.connection[self.stream]),
             "vbucket": Numbers(self._streams.vbucket[self.stream]),
             "sid": Numbers(sid, sid >= 0),

@@ -20,7 +20,7 @@ from dcpinspect.streams.logs import FailoverLogs, KnownLog
 from dcpinspect.streams.rollback import Asked, Explanation, VbucketFacts, explain_rollback
 from dcpinspect.streams.rows import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshots, Stream, Streams
 from dcpinspect.streams.state import unbiased
-from dcpinspect.tables.records import Records, Values
+from dcpinspect.tables.records import ColumnValues, Records
 
 Table = npt.NDArray[np.int64]
 
@@ -139,7 +139,7 @@ class Rollbacks:
         rows = self._streams[numbers]
         is_asked = rows.request.form > 0
         found = list(self._found.values())
-        columns: dict[str, Values] = {
+        columns: dict[str, ColumnValues] = {
             "connection": Numbers(rows.connection),
             "vbucket": Numbers(rows.vbucket),
             "sid": Numbers(rows.sid, rows.sid >= 0),

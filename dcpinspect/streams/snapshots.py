@@ -14,7 +14,7 @@ from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.rows import FILE_SHIFT, Snapshots, Streams
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED, CUT, INCOMPLETE, NOT_KNOWN, OPEN, SNAPSHOT_STATES
-from dcpinspect.tables.records import Records, Values, Worded
+from dcpinspect.tables.records import ColumnValues, Records, Worded
 
 Table = npt.NDArray[np.int64]
 
@@ -111,7 +111,7 @@ def snapshot_records(snapshots: Snapshots, streams: Streams, state: Table, is_bl
     has_seqno = snapshots.seen > 0
     flags, which = np.unique(snapshots.flags, return_inverse=True)
     names = [list(bit_names(SNAPSHOT_FLAGS, flag)) for flag in flags.tolist()]
-    columns: dict[str, Values] = {
+    columns: dict[str, ColumnValues] = {
         "connection": Numbers(streams.connection[number]),
         "vbucket": Numbers(streams.vbucket[number]),
         "sid": Numbers(sid, sid >= 0),

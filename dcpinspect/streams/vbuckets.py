@@ -17,7 +17,7 @@ from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import LATEST, Reports
 from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.streams.waits import Waits
-from dcpinspect.tables.records import Made, Records, Values, Worded, counted
+from dcpinspect.tables.records import ColumnValues, Made, Records, Worded, counted
 
 Table = npt.NDArray[np.int64]
 
@@ -60,7 +60,7 @@ def vbucket_records(
     # another client may have been told of the seqno that the newest stream waits for
     told, is_told = unbiased(np.where(waiting, waits.newest[newest], high)), is_told | waiting
     reached = np.where(received, latest.values, np.uint64(0))
-    columns: dict[str, Values] = {
+    columns: dict[str, ColumnValues] = {
         "client": Worded(client[numbers[begin]], names.words),
         "vbucket": Numbers(streams.vbucket[numbers[begin]]),
         "verdict": Worded(verdicts[newest], w.STREAM_VERDICTS),

@@ -23,7 +23,7 @@ from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Snapsho
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.streams.transitions import ACCEPTED, CLOSING, COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, OPEN, REQUESTED
-from dcpinspect.tables.records import Made, Records, Values, Worded
+from dcpinspect.tables.records import ColumnValues, Made, Records, Worded
 
 Table = npt.NDArray[np.int64]
 
@@ -194,7 +194,7 @@ def stream_records(
     has_end = streams.finished.row > 0
     has_seqno = streams.seen > 0
     logs = streams.log
-    columns: dict[str, Values] = {
+    columns: dict[str, ColumnValues] = {
         "connection": Numbers(streams.connection),
         "vbucket": Numbers(streams.vbucket),
         "sid": Numbers(streams.sid, streams.sid >= 0),

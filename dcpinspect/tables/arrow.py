@@ -19,7 +19,7 @@ from dcpinspect.tables.kinds import ColumnKind
 from dcpinspect.tables.lists import list_column
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
-from dcpinspect.tables.short import WITHOUT, Texts, short_column
+from dcpinspect.tables.short import WITHOUT, ShortTexts, short_column
 
 
 def type_of(name: str) -> Any:
@@ -48,7 +48,7 @@ def short(batch: MessageBatch, rows: Rows, name: str) -> Any:
     column = short_column(batch, rows, name)
     if column is None:
         return pa.nulls(len(rows))
-    if isinstance(column, Texts):
+    if isinstance(column, ShortTexts):
         return _dictionary(column)
     kind = BY_NAME[name].kind
     return _numbers(column, "u64" if kind == "hex64" else kind)
@@ -72,7 +72,7 @@ def plain(array: Any, name: str) -> Any:
     return array.cast(type_of(name))
 
 
-def _dictionary(column: Texts) -> Any:
+def _dictionary(column: ShortTexts) -> Any:
     count, valid = len(column.texts), column.valid
     if None in column.texts:  # a missing text is a missing value
         given = np.array([text is not None for text in column.texts])[column.numbers]

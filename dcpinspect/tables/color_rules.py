@@ -11,7 +11,7 @@ from dcpinspect.protocol.columns import Rows
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FirstTrue
-from dcpinspect.tables.filter_tree import Source
+from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.messages import MessageBatch
 
 NAMES = tuple(
@@ -25,7 +25,7 @@ MOST = 255
 class ColorRules:
     """The rules of a config file."""
 
-    def __init__(self, rules: Mapping[str, str], *, place: str, saved: Mapping[str, Source] | None = None) -> None:
+    def __init__(self, rules: Mapping[str, str], *, place: str, saved: Mapping[str, FilterSource] | None = None) -> None:
         """Reads the rules. ``rules``: colours by filter. ``place``: where they are written, for errors. Raises UsageError, PlacedError."""
         if len(rules) > MOST:
             raise UsageError(f"{place}: has more than {MOST} rules; leave some out")

@@ -46,7 +46,7 @@ class DuckQuery:
         self.database.close()
         remove(self._folder)
 
-    def result(self) -> Rows:
+    def result(self) -> QueryRows:
         """Returns the rows of the last statement, after running those before it.
 
         Raises UsageError for what DuckDB refuses, at its place if known.
@@ -62,7 +62,7 @@ class DuckQuery:
         for text in before:
             self._told(text, partial(self._done, text))
         reader = self._told(last, lambda: self.database.sql(last).to_arrow_reader(SLICE))
-        return Rows(reader, lambda step: self._told(last, step))
+        return QueryRows(reader, lambda step: self._told(last, step))
 
     def _done(self, text: str) -> None:
         self.database.execute(text).fetchall()
@@ -129,7 +129,7 @@ _OUR_WORDS = (
 )
 
 
-class Rows:
+class QueryRows:
     """The rows of a result, record batch by record batch; ``schema`` has its columns."""
 
     def __init__(self, reader: Any, told: Callable[[Callable[[], Any]], Any]) -> None:

@@ -22,16 +22,16 @@ from dcpinspect.records import dataclass
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.filter_tree import (
     And,
+    ColumnName,
     Compare,
     Condition,
     Constant,
+    FilterSource,
     IsNull,
-    Name,
     Not,
     Operator,
     Or,
-    Place,
-    Source,
+    TextPosition,
     Truth,
     names,
 )
@@ -60,15 +60,15 @@ class Filter:
 
 
 def parse_filter(
-    text: str, *, name: str = "--filter", saved: Mapping[str, Source] | None = None, columns: Mapping[str, Column] = BY_NAME
+    text: str, *, name: str = "--filter", saved: Mapping[str, FilterSource] | None = None, columns: Mapping[str, Column] = BY_NAME
 ) -> Filter:
     """Parses a filter. ``columns``: for a table other than messages, its columns; such tables have no built-in filters.
 
     ``name``: where the filter was written, for errors. ``saved``: filters that it can use as ``@name``, besides the built-in ones. Raises
     PlacedError, which points at the mistake.
     """
-    built_in = {preset: Source(f"@{preset}", one.text) for preset, one in FILTERS.items()} if columns is BY_NAME else {}
-    condition = _Parser(Source(name, text), {**built_in, **(saved or {})}, (), columns=columns).whole()
+    built_in = {preset: FilterSource(f"@{preset}", one.text) for preset, one in FILTERS.items()} if columns is BY_NAME else {}
+    condition = _Parser(FilterSource(name, text), {**built_in, **(saved or {})}, (), columns=columns).whole()
     read = names(condition)
     return Filter(condition, tuple(column for column in columns if column in read) + tuple(sorted(read - columns.keys())))
 
@@ -79,17 +79,17 @@ def both(one: Filter, other: Filter) -> Filter:
     return Filter(And((one.condition, other.condition)), tuple(column for column in BY_NAME if column in read))
 
 
-Kind = Literal["number", "text", "bytes", "word", "saved", "sign", "unreadable", "end"]
+OperandKind = Literal["number", "text", "bytes", "word", "saved", "sign", "unreadable", "end"]
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     """A piece of the text of a filter."""
 
-    kind: Kind
+    kind: OperandKind
     text: str
     """Words in lower case, text without its quotes; for an unreadable piece, the reason."""
-    place: Place
+    place: TextPosition
 
 
 _TOKENS = re.compile(
@@ -126,12 +126,12 @@ _INSTEAD = {
 }
 
 
-def _tokens(source: Source) -> list[Token]:
+def _tokens(source: FilterSource) -> list[Token]:
     """Returns the pieces of a text up to its end, or up to an unreadable piece, so that earlier mistakes are reported first."""
     text, at, found = source.text, 0, list[Token]()
     while at < len(text):
         match = _TOKENS.match(text, at)
-        place = Place(source, at, match.end() if match else at + 1)
+        place = TextPosition(source, at, match.end() if match else at + 1)
         if match is None:
             return [*found, Token("unreadable", _INSTEAD.get(text[at]) or _unreadable(text[at]), place)]
         at = match.end()
@@ -139,14 +139,14 @@ def _tokens(source: Source) -> list[Token]:
             found.append(_token(match, place))
             if found[-1].kind == "unreadable":
                 return found
-    return [*found, Token("end", "", Place(source, at, at))]
+    return [*found, Token("end", "", TextPosition(source, at, at))]
 
 
 def _unreadable(character: str) -> str:
     return "the text has no closing quote" if character == "'" else f"{escape(character)} is not part of the language of filters"
 
 
-def _token(match: re.Match[str], place: Place) -> Token:
+def _token(match: re.Match[str], place: TextPosition) -> Token:
     """Returns the token of a match. It is unreadable also if engines would read it in different ways."""
     text = match[0]
     if match["bytes"]:
@@ -174,8 +174,8 @@ class _Parser:
 
     def __init__(
         self,
-        source: Source,
-        saved: Mapping[str, Source],
+        source: FilterSource,
+        saved: Mapping[str, FilterSource],
         inside: tuple[str, ...],
         depth: int = 0,
         *,
@@ -189,7 +189,7 @@ class _Parser:
         self._whole.length += len(source.text)
         if self._whole.length > MAX_LENGTH:
             what = "the filter" if called is None else "the filter, with the saved filters that it calls,"
-            raise Place(source, 0, 0).error(f"{what} is longer than {MAX_LENGTH} characters")
+            raise TextPosition(source, 0, 0).error(f"{what} is longer than {MAX_LENGTH} characters")
         self._tokens = _tokens(source)
         self._at = 0
         self._saved = saved
@@ -240,7 +240,7 @@ class _Parser:
             raise self._next.place.error(what)
         return token
 
-    def _deeper(self, place: Place) -> None:
+    def _deeper(self, place: TextPosition) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise place.error(f"conditions are nested more than {MAX_DEPTH} deep")
@@ -298,7 +298,7 @@ class _Parser:
         self._depth -= 1
         return condition
 
-    def _about(self, left: Name | Constant) -> Condition:
+    def _about(self, left: ColumnName | Constant) -> Condition:
         """Parses what is said about an operand."""
         token = self._take()
         if token.text in _OPERATORS and token.kind == "sign":
@@ -318,7 +318,7 @@ class _Parser:
             raise token.place.error("behind not, in, between or like is missing")
         return self._alone(left, token)
 
-    def _predicate(self, left: Name | Constant, token: Token) -> Condition | None:
+    def _predicate(self, left: ColumnName | Constant, token: Token) -> Condition | None:
         """Parses ``in``, ``between`` and ``like``; returns None if the token is none of them."""
         if token.kind != "word":
             return None
@@ -334,7 +334,7 @@ class _Parser:
             return likeness(column, pattern, self._value("a character") if self._accept("escape") else None, token.place)
         return None
 
-    def _alone(self, left: Name | Constant, token: Token) -> Condition:
+    def _alone(self, left: ColumnName | Constant, token: Token) -> Condition:
         """Parses an operand without a comparison: it is a condition only if it is true or false."""
         is_end = token.kind == "end" or token.text in (")", "and", "or")
         if not is_end:
@@ -361,22 +361,22 @@ class _Parser:
 
     def _value(self, what: str) -> Constant:
         operand = self._operand()
-        if isinstance(operand, Name):
+        if isinstance(operand, ColumnName):
             raise operand.place.error(f"{what} is expected here, not a column")
         return operand
 
     @staticmethod
-    def _column(operand: Name | Constant, what: str) -> Name:
+    def _column(operand: ColumnName | Constant, what: str) -> ColumnName:
         if isinstance(operand, Constant):
             raise operand.place.error(f"{what} is asked of a column, not of a value")
         return operand
 
-    def _operand(self) -> Name | Constant:
+    def _operand(self) -> ColumnName | Constant:
         token = self._take()
         place = token.place
         if token.text == "-" and token.kind == "sign" and self._next.kind == "number":
             token = self._take()
-            return Constant(-_number(token), Place(place.source, place.start, token.place.end))
+            return Constant(-_number(token), TextPosition(place.source, place.start, token.place.end))
         match token.kind:
             case "number":
                 return Constant(_number(token), place)
@@ -394,13 +394,13 @@ class _Parser:
             raise place.error(f"@{token.text} is a condition, and cannot be compared")
         raise place.error(_INSTEAD.get(token.text) or "a column or a value is missing here")
 
-    def _named(self, token: Token) -> Name:
+    def _named(self, token: Token) -> ColumnName:
         if token.text in self._columns:
-            return Name(self._columns[token.text], token.place)
+            return ColumnName(self._columns[token.text], token.place)
         if token.text in _INSTEAD:
             raise token.place.error(_INSTEAD[token.text])
         if "." in token.text and token.text.partition(".")[2] in self._columns:
-            raise Place(token.place.source, token.place.start + token.text.index("."), token.place.end).error(_INSTEAD["."])
+            raise TextPosition(token.place.source, token.place.start + token.text.index("."), token.place.end).error(_INSTEAD["."])
         written = token.place.source.text[token.place.start : token.place.end]
         if self._next.text == "(" and self._next.kind == "sign":
             raise token.place.error(f"a filter has no functions, such as {clip(written, _SHOWN)}")

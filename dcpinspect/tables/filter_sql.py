@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.tables.filter_tree import And, Compare, Condition, Constant, Holds, In, IsNull, Like, Name, Not, Or, Truth
+from dcpinspect.tables.filter_tree import And, ColumnName, Compare, Condition, Constant, Holds, In, IsNull, Like, Not, Or, Truth
 
 
 class Sql:
@@ -49,8 +49,8 @@ class Sql:
         """Returns the part behind the column in a condition that the column is like a pattern."""
         return f"like {self.text(pattern)}" + (f" escape {self.text(escape)}" if escape else "")
 
-    def _operand(self, operand: Name | Constant) -> str:
-        if isinstance(operand, Name):
+    def _operand(self, operand: ColumnName | Constant) -> str:
+        if isinstance(operand, ColumnName):
             return self.name(operand.column.name)
         match operand.value:
             case bool(value):

@@ -18,7 +18,7 @@ Operator = Literal["=", "<>", "<", "<=", ">", ">="]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FilterSource:
     """A text that contains a filter."""
 
     name: str
@@ -27,10 +27,10 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextPosition:
     """Characters [start, end) of a source."""
 
-    source: Source
+    source: FilterSource
     start: int
     end: int
 
@@ -40,11 +40,11 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class ColumnName:
     """A column, and the place where it is named."""
 
     column: Column
-    place: Place = field(compare=False)
+    place: TextPosition = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Constant:
     """A value in the form of the column that it is compared with: times are nanoseconds since 1970."""
 
     value: int | str | bytes | bool
-    place: Place = field(compare=False)
+    place: TextPosition = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +67,15 @@ class Compare:
     """A comparison of a column with a value, or with another column of the same kind."""
 
     operator: Operator
-    left: Name
-    right: Name | Constant
+    left: ColumnName
+    right: ColumnName | Constant
 
 
 @dataclass(frozen=True, slots=True)
 class In:
     """True if a column has one of these values."""
 
-    column: Name
+    column: ColumnName
     values: tuple[Constant, ...]
 
 
@@ -83,7 +83,7 @@ class In:
 class Like:
     """True if a column's text matches a pattern: ``%`` is any text, ``_`` any character; behind ``escape`` both stand for themselves."""
 
-    column: Name
+    column: ColumnName
     pattern: str
     escape: str | None
 
@@ -92,7 +92,7 @@ class Like:
 class Holds:
     """True if a column's list contains a word."""
 
-    column: Name
+    column: ColumnName
     word: Constant
 
 
@@ -100,7 +100,7 @@ class Holds:
 class IsNull:
     """True if a column has no value."""
 
-    column: Name
+    column: ColumnName
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def names(condition: Condition) -> frozenset[str]:
         case Truth():
             return frozenset()
         case Compare(_, left, right):
-            return frozenset(operand.column.name for operand in (left, right) if isinstance(operand, Name))
+            return frozenset(operand.column.name for operand in (left, right) if isinstance(operand, ColumnName))
         case Not(item):
             return names(item)
         case And(items) | Or(items):

@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 
 from dcpinspect.escape import clip, escape
 from dcpinspect.suggest import did_you_mean
-from dcpinspect.tables.filter_tree import Compare, Condition, Constant, Holds, In, Like, Name, Not, Operator, Or, Place
-from dcpinspect.tables.kinds import Column, Family
+from dcpinspect.tables.filter_tree import ColumnName, Compare, Condition, Constant, Holds, In, Like, Not, Operator, Or, TextPosition
+from dcpinspect.tables.kinds import Column, KindFamily
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.vocabulary import Vocabulary, vocabulary
 
@@ -26,19 +26,19 @@ _SHOWN = 40
 """Number of columns of a value that an error repeats."""
 
 
-def family(column: Column) -> Family:
+def family(column: Column) -> KindFamily:
     """Returns the family of a column's values."""
     assert column.family is not None, column  # other columns are not among those of a filter
     return column.family
 
 
-def comparison(operator: Operator, left: Name | Constant, right: Name | Constant, place: Place) -> Condition:
+def comparison(operator: Operator, left: ColumnName | Constant, right: ColumnName | Constant, place: TextPosition) -> Condition:
     """Returns the condition of a comparison. ``place``: of the operator. Raises PlacedError."""
     if isinstance(left, Constant):
         if isinstance(right, Constant):
             raise left.place.error("both sides are values; compare a column with a value")
         operator, left, right = _MIRRORED[operator], right, left
-    if isinstance(right, Name):
+    if isinstance(right, ColumnName):
         _check_families(left, right)
         return Compare(operator, left, right)
     value = constant(left, right)
@@ -52,7 +52,7 @@ def comparison(operator: Operator, left: Name | Constant, right: Name | Constant
     return Compare(operator, _numeric_time(left), value)
 
 
-def membership(column: Name, values: list[Constant]) -> Condition:
+def membership(column: ColumnName, values: list[Constant]) -> Condition:
     """Returns the condition of ``in``. Raises PlacedError."""
     constants = tuple(constant(column, value) for value in values)
     if family(column.column) == "list":
@@ -60,7 +60,7 @@ def membership(column: Name, values: list[Constant]) -> Condition:
     return In(_numeric_time(column), constants)
 
 
-def likeness(column: Name, pattern: Constant, escape_by: Constant | None, place: Place) -> Condition:
+def likeness(column: ColumnName, pattern: Constant, escape_by: Constant | None, place: TextPosition) -> Condition:
     """Returns the condition of ``like``. ``place``: of the operator. Raises PlacedError."""
     if family(column.column) not in ("text", "hex"):
         raise place.error(f"like is for text, and {column.column.name} is {_what(column.column)}")
@@ -80,7 +80,7 @@ def _sign(given: Constant) -> str:
     return given.value
 
 
-def _check_families(left: Name, right: Name) -> None:
+def _check_families(left: ColumnName, right: ColumnName) -> None:
     one, other = family(left.column), family(right.column)
     if one != other:
         raise right.place.error(f"{right.column.name} is {_what(right.column)}, and {left.column.name} is {_what(left.column)}")
@@ -88,7 +88,7 @@ def _check_families(left: Name, right: Name) -> None:
         raise right.place.error("lists cannot be compared with each other")
 
 
-def constant(column: Name, given: Constant) -> Constant:
+def constant(column: ColumnName, given: Constant) -> Constant:
     """Returns a value in the form of the column that it is compared with. Raises PlacedError if the column cannot have it."""
     return Constant(_value(column.column, given), given.place)
 
@@ -156,7 +156,7 @@ def _advice(column: Column, value: int | str | bytes | bool) -> str:
     return ": put it in single quotes" if kind in ("text", "list") and type(value) is int else ""
 
 
-def _word(column: Column, word: str, place: Place) -> str:
+def _word(column: Column, word: str, place: TextPosition) -> str:
     """Returns a word in the spelling of the column: it may be written without ``dcp_``, in capitals, or with other dashes.
 
     Raises PlacedError for a word that the column can never have.
@@ -180,12 +180,12 @@ def _listed(words: tuple[str, ...]) -> str:
     return f"{', '.join(words[:most])}{', …' if len(words) > most else ''}"
 
 
-def _numeric_time(name: Name) -> Name:
+def _numeric_time(name: ColumnName) -> ColumnName:
     """Returns the column with nanoseconds for a column of times, because that one is only exact to microseconds."""
     if name.column.kind != "time":
         return name
     exact = f"{name.column.name}_ns"
-    return Name(BY_NAME[exact] if _is_of_messages(name.column) else Column(exact, "i64", name.column.doc), name.place)
+    return ColumnName(BY_NAME[exact] if _is_of_messages(name.column) else Column(exact, "i64", name.column.doc), name.place)
 
 
 def _is_of_messages(column: Column) -> bool:

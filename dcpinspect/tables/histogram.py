@@ -12,17 +12,17 @@ BUCKETS = (63 - STEPS_BITS + 1) * STEPS
 
 _MOST = np.iinfo(np.int64).max
 
-Whole = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
 
 
-def bucket_of(values: Whole) -> Whole:
+def bucket_of(values: Integers) -> Integers:
     """Returns the bucket of each value; negative ones count as 0."""
     values = np.maximum(values, 0)
     # if a float was rounded up to the next power of two, its exponent is one too high
     exponent = np.frexp(values.astype(np.float64))[1].astype(np.int64)
     shift = np.maximum(exponent - 1 - STEPS_BITS, 0)
     shift -= (shift > 0) & (values >> shift < STEPS)
-    found: Whole = shift * STEPS + (values >> shift)
+    found: Integers = shift * STEPS + (values >> shift)
     return found
 
 
@@ -32,12 +32,12 @@ def middle_of(bucket: int) -> int:
     return ((bucket - shift * STEPS) << shift) + ((1 << shift) - 1) // 2
 
 
-def _octaves() -> Whole:
+def _octaves() -> Integers:
     """Returns, for each bucket, the exponent of the power of two at or below its values."""
     bucket = np.arange(BUCKETS)
     shift = np.maximum(bucket // STEPS - 1, 0)
     least = np.maximum(bucket - shift * STEPS, 1)
-    found: Whole = shift + np.frexp(least.astype(np.float64))[1] - 1
+    found: Integers = shift + np.frexp(least.astype(np.float64))[1] - 1
     return found
 
 
@@ -45,11 +45,11 @@ class Histograms:
     """One histogram per group; groups are whole numbers. Memory grows with the number of groups that occur."""
 
     def __init__(self) -> None:
-        self._counts: dict[int, Whole] = {}
+        self._counts: dict[int, Integers] = {}
         self._least: dict[int, int] = {}
         self._greatest: dict[int, int] = {}
 
-    def add(self, groups: Whole, values: Whole) -> None:
+    def add(self, groups: Integers, values: Integers) -> None:
         """Counts values, each in its group."""
         known, place = np.unique(groups, return_inverse=True)
         place = place.reshape(-1)
@@ -74,7 +74,7 @@ class Histograms:
         found = [min(max(middle_of(int(np.searchsorted(upto, number))), least), greatest) for number in wanted]
         return least, *found, greatest
 
-    def octaves(self, group: int) -> Whole:
+    def octaves(self, group: int) -> Integers:
         """Returns the number of values of a group by the power of two at or below them: 64 counts. 0 counts as 1.
 
         Raises KeyError as ``summary``.

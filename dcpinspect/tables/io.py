@@ -9,7 +9,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.messages import SIDES, MessageBatch
-from dcpinspect.tables.records import Records, RecordTable, Values
+from dcpinspect.tables.records import ColumnValues, Records, RecordTable
 from dcpinspect.tables.statistics import command_name, command_of, command_side
 
 _C = Column
@@ -98,7 +98,7 @@ class Intervals:
         interval_ns = self.interval_ns
         span, command = self._keys // _CODES, self._keys % _CODES
         relative = span * interval_ns
-        columns: dict[str, Values] = {
+        columns: dict[str, ColumnValues] = {
             "time": Numbers(self.origin_ns + relative),
             "relative_ns": Numbers(relative),
             "interval_ns": Numbers(np.full(len(span), interval_ns)),

@@ -10,7 +10,7 @@ from dcpinspect.records import dataclass
 if TYPE_CHECKING:
     from dcpinspect.protocol.fields import Field, Records
 
-Family = Literal["number", "text", "hex", "time", "bytes", "list", "truth", "records"]
+KindFamily = Literal["number", "text", "hex", "time", "bytes", "list", "truth", "records"]
 """Columns of the same family can be compared."""
 
 
@@ -24,11 +24,11 @@ class Kind:
     """The JSON Schema of a value that is not null."""
     said: str
     """What lists of columns call it."""
-    family: Family | None = None
+    family: KindFamily | None = None
     """Which columns a filter may compare it with; None: filters cannot use it."""
 
 
-def _plain(arrow: str, json: Mapping[str, Any], said: str, family: Family | None = None) -> Kind:
+def _plain(arrow: str, json: Mapping[str, Any], said: str, family: KindFamily | None = None) -> Kind:
     return Kind(lambda pa: getattr(pa, arrow)(), json, said, family)
 
 
@@ -36,7 +36,7 @@ def _number(name: str, arrow: str, *bounds: int) -> Kind:
     return _plain(arrow, {"type": "integer", **dict(zip(("minimum", "maximum"), bounds, strict=False))}, name, "number")
 
 
-def _list(of: Kind, said: str = "list", family: Family | None = None) -> Kind:
+def _list(of: Kind, said: str = "list", family: KindFamily | None = None) -> Kind:
     return Kind(lambda pa: pa.list_(of.arrow(pa)), {"type": "array", "items": of.json}, said, family)
 
 
@@ -46,7 +46,7 @@ def _struct(**of: Kind) -> Kind:
     return Kind(lambda pa: pa.struct([(name, one.arrow(pa)) for name, one in of.items()]), json, "record")
 
 
-def _map(of: Kind, said: str, family: Family | None = None) -> Kind:
+def _map(of: Kind, said: str, family: KindFamily | None = None) -> Kind:
     return Kind(lambda pa: pa.map_(pa.string(), of.arrow(pa)), {"type": "object", "additionalProperties": of.json}, said, family)
 
 
@@ -129,7 +129,7 @@ class Column:
     """The run of records of the layouts that a column of messages holds as a list."""
 
     @property
-    def family(self) -> Family | None:
+    def family(self) -> KindFamily | None:
         """The family of its values in filters; None: filters cannot use it."""
         return KINDS[self.kind].family
 

@@ -49,7 +49,7 @@ class Missing:
         return tuple(zip(self.start[low:high].tolist(), self.end[low:high].tolist(), strict=True))
 
 
-class Texts(Protocol):
+class MessageTexts(Protocol):
     """Texts by number."""
 
     def __getitem__(self, index: int, /) -> str: ...
@@ -59,9 +59,9 @@ class Texts(Protocol):
 class Endpoints:
     """Addresses of the connections of a reading; grows while it is read."""
 
-    client: Texts
+    client: MessageTexts
     """Address of the client of connection n at n - 1."""
-    server: Texts
+    server: MessageTexts
     has_handshake: bytearray = field(default_factory=bytearray)
     """Whether the connection's SYN was captured, 1 or 0."""
 

@@ -11,7 +11,7 @@ from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.records import dataclass
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
-from dcpinspect.tables.filter_tree import Source
+from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.records import Records, RecordTable
 
@@ -29,7 +29,7 @@ def filter_columns(table: RecordTable) -> dict[str, Column]:
     return found
 
 
-def parse_record_filter(text: str, table: RecordTable, *, saved: Mapping[str, Source] | None = None) -> Filter:
+def parse_record_filter(text: str, table: RecordTable, *, saved: Mapping[str, FilterSource] | None = None) -> Filter:
     """Parses a filter over the columns of a table, in the language of filters for messages. Raises PlacedError, which points at the
     mistake.
 

@@ -58,14 +58,16 @@ class Made:
     """Returns the values as an Arrow array, if this is faster than to convert them."""
 
 
-Values = Numbers | Worded | Made | Sequence[Any]
+ColumnValues = Numbers | Worded | Made | Sequence[Any]
 """Numbers with a mask for null, words, values made on request, or plain values with None for null."""
 
 
 class Records:
     """The rows of a table, by column."""
 
-    def __init__(self, table: RecordTable, columns: Mapping[str, Values], size: int, *, file: npt.NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self, table: RecordTable, columns: Mapping[str, ColumnValues], size: int, *, file: npt.NDArray[np.int64] | None = None
+    ) -> None:
         """``columns``: one for each of the table's columns, with ``size`` values.
 
         ``file``: number of the capture that each row begins in.
@@ -115,7 +117,7 @@ class Records:
         """Returns the same rows with the name of the capture that each begins in. ``files``: all captures of the reading."""
         return Records(self.table.with_file, {**self.columns, FILE.name: Worded(self._file, files)}, self._size, file=self._file)
 
-    def with_column(self, name: str, values: Values) -> Records:
+    def with_column(self, name: str, values: ColumnValues) -> Records:
         """Returns the same rows with other values in a column."""
         return Records(self.table, {**self.columns, name: values}, self._size, file=self._file)
 
@@ -151,7 +153,7 @@ def hex64(value: int) -> str:
     return f"0x{value & 0xFFFF_FFFF_FFFF_FFFF:016x}"
 
 
-def worded(values: Values) -> Worded:
+def worded(values: ColumnValues) -> Worded:
     """Returns a column of words as ``Worded``, whatever its form."""
     if isinstance(values, Worded):
         return values
@@ -179,7 +181,7 @@ def counted(numbers: npt.NDArray[np.int64], words: Sequence[str], *, with_zeros:
     return Made(len(numbers), plain, arrow)
 
 
-def _taken(values: Values, rows: npt.NDArray[np.int64]) -> Values:
+def _taken(values: ColumnValues, rows: npt.NDArray[np.int64]) -> ColumnValues:
     if isinstance(values, Numbers):
         return values.take(rows)
     if isinstance(values, Worded):
@@ -190,7 +192,7 @@ def _taken(values: Values, rows: npt.NDArray[np.int64]) -> Values:
     return [values[row] for row in rows.tolist()]
 
 
-def _plain_values(values: Values) -> list[Any]:
+def _plain_values(values: ColumnValues) -> list[Any]:
     if isinstance(values, Numbers):
         plain: list[Any] = values.values.tolist()
         return plain if values.valid is None else [one if ok else None for one, ok in zip(plain, values.valid.tolist(), strict=True)]
@@ -214,7 +216,7 @@ def _plain(column: Column, value: Any) -> Any:
     return value
 
 
-def _arrow_columns(column: Column, values: Values) -> list[tuple[str, Any, Any]]:
+def _arrow_columns(column: Column, values: ColumnValues) -> list[tuple[str, Any, Any]]:
     import pyarrow as pa  # deferred, as above
 
     kind = arrow_type(column)

@@ -17,11 +17,11 @@ from dcpinspect.protocol.statuses import SUCCESS_CLASS, Status
 from dcpinspect.records import dataclass
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.short import Texts, short_column
+from dcpinspect.tables.short import ShortTexts, short_column
 
 if TYPE_CHECKING:
     from dcpinspect.tables.filter_rows import FilterRows
-    from dcpinspect.tables.times import Span
+    from dcpinspect.tables.times import TimeSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Collections:
         ids = batch.decoded.collection_id
         keep = within(ids.values, self.numbers)
         if self.names and (column := short_column(batch, np.arange(len(batch)), "collection")) is not None:
-            assert isinstance(column, Texts), "collections have names"
+            assert isinstance(column, ShortTexts), "collections have names"
             is_named = [text is not None and not self.names.isdisjoint((text, text.partition(".")[2])) for text in column.texts]
             keep |= np.array(is_named, dtype=np.bool_)[column.numbers]
         return keep & ids.known
@@ -65,7 +65,7 @@ class Selection:
     statuses: tuple[range, ...] = ()
     collections: Collections | None = None
     filter: FilterRows | None = None
-    span: Span | None = None
+    span: TimeSpan | None = None
 
     def prepare(self) -> None:
         """Loads what the first batch would otherwise wait for."""

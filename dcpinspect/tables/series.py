@@ -13,19 +13,19 @@ SPANS = 128
 """Greatest number of spans of time; when there are more, they become twice as long."""
 FIRST_SPAN_NS = 1_000_000
 
-Whole = npt.NDArray[np.int64]
-Kind = Literal["sum", "level", "peak"]
+Integers = npt.NDArray[np.int64]
+SeriesKind = Literal["sum", "level", "peak"]
 """What a span keeps of its values: the sum; the greatest, if a value lasts until the next one; the greatest of its own values."""
 
 
 class Series:
     """A row of spans for each group; groups are whole numbers. A span has the sum or the greatest of its values, see ``Kind``."""
 
-    def __init__(self, *, kind: Kind = "sum", most: int = 1 << 10) -> None:
+    def __init__(self, *, kind: SeriesKind = "sum", most: int = 1 << 10) -> None:
         """``most``: number of groups that are kept, the first ones that come; other groups are ignored."""
         self.start_ns: int | None = None
         self.span_ns = FIRST_SPAN_NS
-        self.rows: dict[int, Whole] = {}
+        self.rows: dict[int, Integers] = {}
         self._is_level, self._is_sum = kind == "level", kind == "sum"
         self._most = most
         self._last: dict[int, tuple[int, int]] = {}  # for levels: nanoseconds since the start, and value
@@ -36,7 +36,7 @@ class Series:
             return
         if self.start_ns is None:
             self.start_ns = int(time_ns.min())
-        since: Whole = np.maximum(time_ns - self.start_ns, 0)
+        since: Integers = np.maximum(time_ns - self.start_ns, 0)
         while int(since.max()) >= SPANS * self.span_ns:
             self.span_ns *= 2
             for group, row in self.rows.items():
@@ -59,7 +59,7 @@ class Series:
             old = self.rows[group]
             self.rows[group] = old + found[index] if self._is_sum else np.maximum(old, found[index])
 
-    def _hold(self, group: int, row: Whole, place: Whole, values: Whole) -> None:
+    def _hold(self, group: int, row: Integers, place: Integers, values: Integers) -> None:
         """Keeps a level through the spans in which no value came."""
         last, is_known = np.zeros(SPANS, np.int64), np.zeros(SPANS, np.bool_)
         if group in self._last:

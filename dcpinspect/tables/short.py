@@ -31,7 +31,7 @@ _FEW = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class ShortTexts:
     """A column of texts: each row has its number in ``texts``, where None stands for no value."""
 
     numbers: Array
@@ -40,7 +40,7 @@ class Texts:
     """False for rows without a value; None: only ``texts`` says which rows have none."""
 
 
-def short_column(batch: MessageBatch, rows: Rows, name: str) -> Numbers | Texts | None:
+def short_column(batch: MessageBatch, rows: Rows, name: str) -> Numbers | ShortTexts | None:
     """Returns a column that has a short form, for these messages; None if no message of the batch has a value."""
     maker = _MAKERS.get(name)
     if maker is not None:
@@ -56,7 +56,7 @@ def short_column(batch: MessageBatch, rows: Rows, name: str) -> Numbers | Texts 
     return numbers.take(rows)
 
 
-def _distinct(values: Array, text: Callable[[int], str | None], valid: Mask | None = None) -> Texts:
+def _distinct(values: Array, text: Callable[[int], str | None], valid: Mask | None = None) -> ShortTexts:
     """Returns the text of each row's number; each different number is converted once. Rows that are not ``valid`` do not count."""
     wanted = values if valid is None else values[valid]
     if len(wanted) and wanted.max() < _FEW:  # a table needs no sorting
@@ -71,10 +71,10 @@ def _distinct(values: Array, text: Callable[[int], str | None], valid: Mask | No
         if valid is not None:
             inverse = np.zeros(len(values), dtype=np.int64)
             inverse[valid] = found
-    return Texts(inverse, [text(int(number)) for number in numbers], valid)
+    return ShortTexts(inverse, [text(int(number)) for number in numbers], valid)
 
 
-def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: Numbers) -> Texts:
+def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: Numbers) -> ShortTexts:
     """Returns names of flags, or the word of an enumeration; by layout, because each has its own words."""
     layout = batch.decoded.layout[rows]
     specs: dict[int, Field] = {}
@@ -103,17 +103,17 @@ def _missing_bytes(batch: MessageBatch, rows: Rows) -> Numbers:
     return Numbers(lost[rows])
 
 
-def _layout(batch: MessageBatch, rows: Rows) -> Texts:
+def _layout(batch: MessageBatch, rows: Rows) -> ShortTexts:
     numbers = np.where(batch.decoded.extras_fit[rows], batch.decoded.layout[rows], NO_LAYOUT)
     return _distinct(numbers, lambda number: "error" if number == ERROR_LAYOUT else LAYOUTS[number].generation, numbers != NO_LAYOUT)
 
 
-def _names(batch: MessageBatch, rows: Rows) -> Texts:
+def _names(batch: MessageBatch, rows: Rows) -> ShortTexts:
     codes = batch.decoded.is_server[rows].astype(np.int64) << 8 | batch.decoded.opcode[rows]
     return _distinct(codes, lambda code: opcode_name(code & 0xFF, server=bool(code >> 8)))
 
 
-def _collections(batch: MessageBatch, rows: Rows) -> Texts | None:
+def _collections(batch: MessageBatch, rows: Rows) -> ShortTexts | None:
     ids = batch.decoded.collection_id.take(rows)
     given = ids.known
     if not given.any():
@@ -149,22 +149,22 @@ def _pair(name: str) -> Callable[[MessageBatch, Rows], Numbers]:
     return lambda batch, rows: getattr(batch, name).take(rows)
 
 
-_MAKERS: dict[str, Callable[[MessageBatch, Rows], Numbers | Texts | None]] = {
+_MAKERS: dict[str, Callable[[MessageBatch, Rows], Numbers | ShortTexts | None]] = {
     **{name: _plain(name) for name in ("row", "frame", "last_frame", "connection", "stream_offset", "length", "time_ns")},
     "relative_ns": lambda batch, rows: Numbers(batch.time_ns[rows] - batch.origin_ns),
-    "file": lambda batch, rows: Texts(
+    "file": lambda batch, rows: ShortTexts(
         batch.file[rows], [name.encode(errors="surrogateescape").decode(errors="backslashreplace") for name in batch.files]
     ),
     "client": lambda batch, rows: _distinct(batch.connection[rows], lambda number: batch.endpoints.client[number - 1]),
     "server": lambda batch, rows: _distinct(batch.connection[rows], lambda number: batch.endpoints.server[number - 1]),
-    "direction": lambda batch, rows: Texts(batch.direction[rows], DIRECTIONS),
-    "side": lambda batch, rows: Texts(batch.decoded.is_response[rows], SIDES),
+    "direction": lambda batch, rows: ShortTexts(batch.direction[rows], DIRECTIONS),
+    "side": lambda batch, rows: ShortTexts(batch.decoded.is_response[rows], SIDES),
     "magic": _decoded("magic"),
     "opcode": _decoded("opcode"),
     "name": _names,
     "layout": _layout,
     "vbucket": _pair("vbucket"),
-    "vbucket_from": lambda batch, rows: Texts(np.zeros(len(rows), dtype=np.int64), ("request",), batch.vbucket_from_request[rows]),
+    "vbucket_from": lambda batch, rows: ShortTexts(np.zeros(len(rows), dtype=np.int64), ("request",), batch.vbucket_from_request[rows]),
     "status": lambda batch, rows: Numbers(batch.decoded.specific[rows], batch.decoded.is_response[rows]),
     "status_name": lambda batch, rows: _distinct(batch.decoded.specific[rows], status_name, batch.decoded.is_response[rows]),
     "opaque": _decoded("opaque"),
@@ -178,5 +178,5 @@ _MAKERS: dict[str, Callable[[MessageBatch, Rows], Numbers | Texts | None]] = {
     "request_stream_offset": _pair("request_stream_offset"),
     "rtt_ns": _pair("rtt_ns"),
     "missing_bytes": _missing_bytes,
-    "problem": lambda batch, rows: Texts(batch.decoded.problem[rows], [problem or None for problem in PROBLEMS]),
+    "problem": lambda batch, rows: ShortTexts(batch.decoded.problem[rows], [problem or None for problem in PROBLEMS]),
 }

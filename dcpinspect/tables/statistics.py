@@ -12,7 +12,7 @@ from dcpinspect.growing import grown
 from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
-from dcpinspect.tables.histogram import Histograms, Whole
+from dcpinspect.tables.histogram import Histograms, Integers
 from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.messages import SIDES, MessageBatch
 from dcpinspect.tables.naming import NO_NAMES, unnamed, with_id
@@ -45,7 +45,7 @@ STATS = RecordTable(
     ),
 )
 
-Row = dict[str, Any]
+StatisticsRow = dict[str, Any]
 
 _RESPONSE, SERVER = 1 << 8, 1 << 9
 
@@ -81,7 +81,7 @@ class MessageStats:
         self._statuses: npt.NDArray[np.int64] = np.zeros(1 << 16, dtype=np.int64)
         self._collections: dict[tuple[int, int], tuple[int, int]] = {}
         """Messages and bytes, by connection and collection."""
-        self.by_connection: Whole = np.zeros((16, 2), np.int64)
+        self.by_connection: Integers = np.zeros((16, 2), np.int64)
         """Messages and bytes, by number of the connection."""
         self._names, self._row = NO_NAMES, 0
         self._sizes = Histograms()
@@ -118,7 +118,7 @@ class MessageStats:
         if len(rtt_ns):
             self._answers.add(command[answered], rtt_ns)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[StatisticsRow]:
         """Yields the counts, the greatest first, as rows of ``STATS``; keys that do not apply are left out."""
         yield from self._commands()
         yield from self._of_collections()
@@ -156,7 +156,7 @@ class MessageStats:
             before = self._collections.get(key, (0, 0))
             self._collections[key] = before[0] + count, before[1] + size
 
-    def _of_collections(self) -> Iterator[Row]:
+    def _of_collections(self) -> Iterator[StatisticsRow]:
         """Yields the counts of collections, with the names known so far; equal names and ids are added up.
 
         Yields nothing for only the default one.
@@ -172,7 +172,7 @@ class MessageStats:
         for name, (count, size) in sorted(found.items(), key=lambda item: (-item[1][0], item[0])):
             yield {"section": "collections", "name": name, "count": count, "bytes": size, "share": size / total}
 
-    def _throughput(self) -> Iterator[Row]:
+    def _throughput(self) -> Iterator[StatisticsRow]:
         """Yields a row for each span."""
         messages, sizes = (sum(one.rows.values(), start=np.zeros(SPANS, np.int64)) for one in (self.messages_by_time, self.bytes_by_time))
         for place in range(self.messages_by_time.used):
@@ -189,17 +189,17 @@ class MessageStats:
         for command in _most_first(self._counts):
             yield command, command_name(command), command_side(command)
 
-    def answer_octaves(self) -> Iterator[tuple[str, Whole]]:
+    def answer_octaves(self) -> Iterator[tuple[str, Integers]]:
         """Yields, for each command that was answered, the number of answers by the power of two at or below their nanoseconds."""
         for command in _most_first(self._counts):
             if self._answers.count(command):
                 yield command_name(command), self._answers.octaves(command)
 
-    def size_octaves(self) -> Whole:
+    def size_octaves(self) -> Integers:
         """Returns the number of messages by the power of two at or below their bytes."""
         return sum((self._sizes.octaves(command) for command in _most_first(self._counts)), start=np.zeros(64, np.int64))
 
-    def _commands(self) -> Iterator[Row]:
+    def _commands(self) -> Iterator[StatisticsRow]:
         total = max(1, int(self._bytes.sum()))
         for command in _most_first(self._counts):
             size = int(self._bytes[command])
@@ -220,11 +220,11 @@ def _most_first(counts: npt.NDArray[np.int64]) -> list[int]:
     return found
 
 
-def _numbers(histograms: Histograms, group: int) -> Row:
+def _numbers(histograms: Histograms, group: int) -> StatisticsRow:
     return dict(zip(("least", "p50", "p95", "p99", "greatest"), histograms.summary(group), strict=True))
 
 
-def distribution(values: npt.NDArray[np.int64]) -> Row:
+def distribution(values: npt.NDArray[np.int64]) -> StatisticsRow:
     """Returns least value, percentiles and greatest value of at least one value."""
     own = Histograms()
     own.add(np.zeros(len(values), dtype=np.int64), values)

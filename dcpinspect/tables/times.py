@@ -80,7 +80,7 @@ def length(text: str, option: str, example: str = "30s or 10m", *, with_unit: bo
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """A span from ``since`` to before ``until``; None is no bound."""
 
     since: Moment | None

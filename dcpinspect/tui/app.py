@@ -23,7 +23,7 @@ from dcpinspect.growing import give_back
 from dcpinspect.render.lanes import ASCII as ASCII_LANES
 from dcpinspect.render.lanes import UNICODE as UNICODE_LANES
 from dcpinspect.tables.color_rules import ColorRules
-from dcpinspect.tables.filter_tree import Source
+from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tui import frame
 from dcpinspect.tui.commands import Command, Commands
 from dcpinspect.tui.completion import frequent_values
@@ -71,7 +71,7 @@ class InspectApp(ThemedApp):
         inspection: Inspection,
         *,
         is_ascii: bool = False,
-        saved: Mapping[str, Source] | None = None,
+        saved: Mapping[str, FilterSource] | None = None,
         colors: ColorRules | None = None,
         memory: Memory | None = None,
         theme_name: str = "",

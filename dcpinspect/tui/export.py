@@ -13,7 +13,7 @@ import numpy as np
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.atomic import AtomicFile
-from dcpinspect.export.formats import SUFFIXES, Report, TableFormat, format_of
+from dcpinspect.export.formats import SUFFIXES, ReportFormat, TableFormat, format_of
 from dcpinspect.export.message_writers import Wishes
 from dcpinspect.export.subset import Subset
 from dcpinspect.export.target import Target
@@ -85,7 +85,7 @@ def table(words: str, what: str, records: Records, lines: Callable[[], Iterable[
             if lines is None:
                 format_.records(target, records)
             else:
-                format_.report(target, Report(lambda _: lines(), lambda: records))
+                format_.report(target, ReportFormat(lambda _: lines(), lambda: records))
             file.commit()
         finally:
             file.discard()

@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.escape import cells, clip, escape
 from dcpinspect.tables.filter import Filter, parse_filter
-from dcpinspect.tables.filter_tree import Source
+from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.advice import here
 from dcpinspect.tui.completion import Completion, Frequent, Offer, offer
@@ -157,7 +157,7 @@ class FilterBar(Horizontal):
             self.text = text
             self.filter = filter_
 
-    def __init__(self, saved: dict[str, Source], history: History, glyphs: Glyphs, frequent: Frequent, judge: Judge) -> None:
+    def __init__(self, saved: dict[str, FilterSource], history: History, glyphs: Glyphs, frequent: Frequent, judge: Judge) -> None:
         super().__init__(id="filter")
         self._saved = saved
         self._history = history

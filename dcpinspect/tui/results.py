@@ -13,7 +13,7 @@ from dcpinspect.render.verdict import LookedAt
 from dcpinspect.statistics import Charts
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.records import Records
-from dcpinspect.tables.statistics import Row
+from dcpinspect.tables.statistics import StatisticsRow
 from dcpinspect.tui.heat import Heat
 from dcpinspect.tui.marked import Marked
 
@@ -27,7 +27,7 @@ class Results:
     records: Mapping[str, Records] = field(default_factory=dict)
     """Tables of records, by their names in SQL."""
     findings: Sequence[Finding] = ()
-    statistics: Sequence[Row] = ()
+    statistics: Sequence[StatisticsRow] = ()
     charts: Charts = field(default_factory=Charts)
     heat: Heat = field(default_factory=Heat)
     coverage: Coverage | None = None

@@ -11,7 +11,7 @@ from dcpinspect.escape import clip, escape
 from dcpinspect.render.stats import stats_text
 from dcpinspect.render.timeline import lasting
 from dcpinspect.statistics import Charts
-from dcpinspect.tables.statistics import Row
+from dcpinspect.tables.statistics import StatisticsRow
 from dcpinspect.tui.charts import BLOCKS, LABEL, Whole, bar, beside, chart, duration, fitted, short, spark
 
 Measure = Literal["messages", "bytes"]
@@ -43,7 +43,7 @@ class Happened(NamedTuple):
 
 
 def page(
-    charts: Charts, rows: Sequence[Row], ends: tuple[int, int], *, width: int, measure: Measure, found: Sequence[Happened] = ()
+    charts: Charts, rows: Sequence[StatisticsRow], ends: tuple[int, int], *, width: int, measure: Measure, found: Sequence[Happened] = ()
 ) -> Iterator[Line]:
     """Yields all lines.
 

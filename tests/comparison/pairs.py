@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dcpinspect.comparison.differences import Comparison
-from dcpinspect.comparison.found import Found, Row
-from dcpinspect.comparison.side import Side
+from dcpinspect.comparison.found import DifferenceRow, Found
+from dcpinspect.comparison.side import ComparisonSide
 from dcpinspect.reading import Reading
 from dcpinspect.store.spool import Spool
 from dcpinspect.tables.select import Selection
@@ -20,9 +20,9 @@ def compared(a: Path, b: Path, wanted: tuple[Selection, Selection] = (Selection(
     """What the comparison of two captures finds."""
     spool = Spool()
     try:
-        sides: list[Side] = []
+        sides: list[ComparisonSide] = []
         for name, path, chosen in zip("ab", (a, b), wanted, strict=True):
-            sides.append(Side(name, Reading([str(path)], track=True), spool))
+            sides.append(ComparisonSide(name, Reading([str(path)], track=True), spool))
             sides[-1].read(chosen)
         with Comparison(spool) as comparison:
             return comparison.found(sides[0], sides[1])
@@ -51,6 +51,6 @@ def brief(found: Found) -> list[tuple[object, ...]]:
     return [brief_of(row) for row in found.rows]
 
 
-def brief_of(row: Row) -> tuple[object, ...]:
+def brief_of(row: DifferenceRow) -> tuple[object, ...]:
     """The same of one."""
     return row["kind"], row["lacks"], row["first_seqno"], row["last_seqno"], row["events"]

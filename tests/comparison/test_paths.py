@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dcpinspect.comparison.paths import losses, paths
 from dcpinspect.comparison.segments import Segments
-from dcpinspect.comparison.side import Side
+from dcpinspect.comparison.side import ComparisonSide
 from dcpinspect.export.table_schema import SCHEMAS
 from dcpinspect.reading import Reading
 from dcpinspect.store.spool import Spool
@@ -30,7 +30,7 @@ def found(a: Path, b: Path) -> list[dict[str, Any]]:
     with closing(Spool()) as spool:
         sides = []
         for name, path in (("a", a), ("b", b)):
-            sides.append(Side(name, Reading([str(path)], track=True), spool))
+            sides.append(ComparisonSide(name, Reading([str(path)], track=True), spool))
             sides[-1].read(Selection())
         records = paths(sides[0], sides[1]).records()
     for record in records:

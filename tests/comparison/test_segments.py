@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from dcpinspect.comparison.segments import segments_of
-from dcpinspect.comparison.side import Side
+from dcpinspect.comparison.side import ComparisonSide
 from dcpinspect.reading import Reading
 from dcpinspect.store.spool import Spool
 from dcpinspect.tables.select import Selection
@@ -17,7 +17,7 @@ def test_places_do_not_wrap_and_count_every_byte(tmp_path: Path) -> None:
     sent = conversation(80)  # the server's sequence numbers wrap on the way
     path, _ = written(tmp_path, *taps(sent))
     with closing(Spool(tmp_path)) as spool:
-        side = Side("a", Reading([str(path)], track=True), spool)
+        side = ComparisonSide("a", Reading([str(path)], track=True), spool)
         side.read(Selection())
         origins = {1: side.reading.engine.transport.first_seq(1)}
         found = segments_of(side, origins)
@@ -33,6 +33,6 @@ def test_places_do_not_wrap_and_count_every_byte(tmp_path: Path) -> None:
 def test_connections_that_nobody_wants_are_left_out(tmp_path: Path) -> None:
     path, _ = written(tmp_path, *taps(conversation(2)))
     with closing(Spool(tmp_path)) as spool:
-        side = Side("a", Reading([str(path)], track=True), spool)
+        side = ComparisonSide("a", Reading([str(path)], track=True), spool)
         side.read(Selection())
         assert segments_of(side, {}) == {}

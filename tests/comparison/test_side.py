@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dcpinspect.comparison.branches import GREATEST
 from dcpinspect.comparison.shelves import SHELVES
-from dcpinspect.comparison.side import Side
+from dcpinspect.comparison.side import ComparisonSide
 from dcpinspect.reading import Reading
 from dcpinspect.store.spool import Spool
 from dcpinspect.tables.select import Selection
@@ -19,7 +19,7 @@ EVERYTHING = Selection()
 
 
 @contextmanager
-def read(folder: Path, wanted: Selection = EVERYTHING) -> Iterator[Side]:
+def read(folder: Path, wanted: Selection = EVERYTHING) -> Iterator[ComparisonSide]:
     talk, stream = streaming(value={"collections": ["8", "9"]})
     stream.snapshot(0, 9, "disk", "checkpoint")
     for seqno in (1, 2, 5):
@@ -27,7 +27,7 @@ def read(folder: Path, wanted: Selection = EVERYTHING) -> Iterator[Side]:
     path = folder / "one.pcap"
     path.write_bytes(capture(talk))
     with closing(Spool(folder)) as spool:
-        side = Side("a", Reading([str(path)], track=True), spool)
+        side = ComparisonSide("a", Reading([str(path)], track=True), spool)
         side.read(wanted)
         yield side
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.export.evidence import Evidence, comments
+from dcpinspect.export.evidence import EvidenceCapture, comments
 from dcpinspect.findings.finding import Finding
 from dcpinspect.reading import Reading
 from dcpinspect.tables.arrow import record_batch
@@ -32,7 +32,7 @@ def found(paths: list[str]) -> list[Finding]:
 def written(tmp_path: Path, paths: list[str], findings: list[Finding], around: int = 5) -> Path:
     path = tmp_path / "evidence.pcapng"
     with path.open("wb") as file:
-        Evidence(findings, around=around).write(file, paths)
+        EvidenceCapture(findings, around=around).write(file, paths)
     return path
 
 
@@ -105,5 +105,5 @@ def test_batches_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_no_findings_give_a_file_without_packets() -> None:
     sink = BytesIO()
-    assert Evidence([]).write(sink, [ROLLBACK]) == 0
+    assert EvidenceCapture([]).write(sink, [ROLLBACK]) == 0
     assert sink.getvalue()

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.export.json import JsonArray, Values, dump, message_object, rfc3339, text_or_hex
+from dcpinspect.export.json import JsonArray, ValueLimit, dump, message_object, rfc3339, text_or_hex
 from dcpinspect.export.schema import message_schema
 from dcpinspect.protocol.encode import encode, encode_document, encode_parts
 from dcpinspect.protocol.header import decode_header
@@ -35,7 +35,7 @@ def validator() -> Any:  # jsonschema's own type
     return jsonschema.Draft202012Validator(message_schema())
 
 
-def record(*messages: bytes, fields: bool = True, values: Values = "full", **options: Any) -> dict[str, Any]:
+def record(*messages: bytes, fields: bool = True, values: ValueLimit = "full", **options: Any) -> dict[str, Any]:
     """The last message as a reader of the JSON sees it; valid against the schema."""
     made = batch(*messages, **options)
     found: dict[str, Any] = json.loads(dump(message_object(made, len(made) - 1, fields=fields, values=values)))
@@ -76,7 +76,7 @@ def test_every_vector_is_valid_and_its_fields_tile_it(vector: Vector) -> None:
 
 
 @given(strategies.plausible(), st.booleans(), st.sampled_from(["full", "none", 0, 5]))
-def test_any_message_is_valid_tiled_and_cannot_steer_a_terminal(data: bytes, handshake: bool, values: Values) -> None:
+def test_any_message_is_valid_tiled_and_cannot_steer_a_terminal(data: bytes, handshake: bool, values: ValueLimit) -> None:
     made = batch(data, handshake=handshake)
     line = dump(message_object(made, 0, values=values))
     assert "Cc" not in {unicodedata.category(character) for character in line.decode()}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.export.marks import Marks
+from dcpinspect.export.marks import LineMarks
 from dcpinspect.export.openings import MAX_OPENING, Openings
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
@@ -33,7 +33,7 @@ def test_the_first_ones_of_each_connection(tmp_path: Path, batch_bytes: int) -> 
             rows = openings.fresh(batch)
             openings.add(batch.connection[rows], 1000 + batch.row[rows], batch.connection[rows], batch.row[rows])
     for connection, expected in ((1, [1, 3, 5]), (2, list(range(7, 7 + 2 * MAX_OPENING, 2)))):
-        wanted = Marks()
+        wanted = LineMarks()
         wanted.add(np.array([connection]))
         packets, found = openings.of(wanted)
         assert (packets.tolist(), found.tolist()) == ([1000 + row for row in expected], expected)

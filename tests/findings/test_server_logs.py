@@ -9,7 +9,7 @@ import pytest
 from dcpinspect.findings.alone import findings_alone
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import ORDINARY
-from dcpinspect.logs.evidence import Evidence
+from dcpinspect.logs.evidence import LogEvidence
 from tests.captures import REAL_SERVER
 from tests.findings.checked import checked
 from tests.logs.written import producer, rollback, seqnos
@@ -24,16 +24,16 @@ CLASH = "as it has the same name as a new connection"
 NO_MEMORY = "as there is no memory to complete replication"
 
 
-def read(path: Path, *lines: str) -> Evidence:
+def read(path: Path, *lines: str) -> LogEvidence:
     path.write_text("\n".join(lines))
-    return Evidence.read([str(path)], [])
+    return LogEvidence.read([str(path)], [])
 
 
 def alone(path: Path, *lines: str) -> list[Finding]:
     return findings_alone(read(path, *lines), ORDINARY)
 
 
-def beside(evidence: Evidence, *talks: Told) -> list[Finding]:
+def beside(evidence: LogEvidence, *talks: Told) -> list[Finding]:
     checker, engine = checked(packets(*talks), (), ORDINARY)
     checker.evidence = evidence
     return [one for one in checker.findings(engine.links, engine.coverage) if one.rule.startswith("server-")]
@@ -124,7 +124,7 @@ def test_a_refused_control_of_a_connection_that_the_capture_has_is_left_to_the_r
 
 @pytest.mark.parametrize("name", ["v85-a", "v66or60-a"])
 def test_a_message_that_the_server_refused_is_told_once_also_where_the_log_has_two_lines(name: str) -> None:
-    found = findings_alone(Evidence.read([str(REAL_SERVER / "logs" / f"{name}.txt")], []), ORDINARY)
+    found = findings_alone(LogEvidence.read([str(REAL_SERVER / "logs" / f"{name}.txt")], []), ORDINARY)
     assert [(one.rule, one.severity, one.vbuckets) for one in found] == [("server-refused", "warning", (vb,)) for vb in range(4)]
 
 

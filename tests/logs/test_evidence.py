@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.logs.checkpoints import Checkpoint
-from dcpinspect.logs.evidence import Evidence, History, cause_of
+from dcpinspect.logs.evidence import LogEvidence, LogHistory, cause_of
 from dcpinspect.streams.rollback import UndecidedError
 from tests.logs.written import failovers, rollback, seqnos
 
@@ -14,9 +14,9 @@ OLD, NEW, FOREIGN = 0xA1, 0xB2, 0xF0
 AT_1000 = Checkpoint("ck.json", "go-dcp", 417, 1000, OLD, 1000, 1000)
 
 
-def evidence(path: Path, *texts: str) -> Evidence:
+def evidence(path: Path, *texts: str) -> LogEvidence:
     path.write_text("\n".join(texts))
-    return Evidence.read([str(path)], [])
+    return LogEvidence.read([str(path)], [])
 
 
 def test_a_checkpoint_above_the_branch_point_is_rolled_back_to_it(tmp_path: Path) -> None:
@@ -56,9 +56,9 @@ def test_what_the_server_did_before_it_does_again(tmp_path: Path) -> None:
 
 
 def test_buckets_are_told_apart_by_name_or_by_uuid() -> None:
-    both = Evidence()
-    both.know(417, "beer", History([(OLD, 0)], "stats", 2000, is_exact=True))
-    both.know(417, "travel", History([(NEW, 0)], "stats", 2000, is_exact=True))
+    both = LogEvidence()
+    both.know(417, "beer", LogHistory([(OLD, 0)], "stats", 2000, is_exact=True))
+    both.know(417, "travel", LogHistory([(NEW, 0)], "stats", 2000, is_exact=True))
     assert both.resumed(AT_1000) is None
     assert both.resumed(replace(AT_1000, bucket="travel")) is not None
     for other in (replace(AT_1000, uuid=FOREIGN), replace(AT_1000, bucket="wine")):
@@ -70,7 +70,7 @@ def test_the_first_file_that_has_a_history_counts(tmp_path: Path) -> None:
     paths = [tmp_path / "one", tmp_path / "two"]
     paths[0].write_text(failovers(417, (NEW, 900), (OLD, 0)))
     paths[1].write_text(failovers(417, (OLD, 0)))
-    found = Evidence.read([str(path) for path in paths], []).resumed(AT_1000)
+    found = LogEvidence.read([str(path) for path in paths], []).resumed(AT_1000)
     assert found is not None
     assert found.to == 900
 
@@ -90,8 +90,8 @@ def test_reasons_of_the_server_have_causes(reason: str, cause: str) -> None:
 
 def test_histories_of_any_number_of_buckets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dcpinspect.logs.evidence.MOST_BUCKETS", 2)
-    known = Evidence()
+    known = LogEvidence()
     for bucket in ("a", "b", "c"):
-        known.know(417, bucket, History([(OLD, 0)], "stats", 2000, is_exact=True))
+        known.know(417, bucket, LogHistory([(OLD, 0)], "stats", 2000, is_exact=True))
     assert known.history_of(replace(AT_1000, bucket="b")) is not None
     assert known.history_of(replace(AT_1000, bucket="c")) is None

@@ -7,7 +7,7 @@ import numpy as np
 from dcpinspect.protocol.columns import Numbers
 from dcpinspect.render.io import CHARTS, io_lines
 from dcpinspect.tables.io import IO
-from dcpinspect.tables.records import Records, Values
+from dcpinspect.tables.records import ColumnValues, Records
 
 S = 10**9
 
@@ -15,7 +15,7 @@ S = 10**9
 def records(*rows: tuple[int, str, int]) -> Records:
     seconds, names, messages = zip(*rows, strict=True) if rows else ((), (), ())
     relative = np.array(seconds, dtype=np.int64) * S
-    columns: dict[str, Values] = {
+    columns: dict[str, ColumnValues] = {
         "time": Numbers(relative + 1_712_404_860 * S),
         "relative_ns": Numbers(relative),
         "interval_ns": Numbers(np.full(len(rows), S)),

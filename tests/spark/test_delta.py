@@ -39,11 +39,13 @@ def numbers(table: DeltaTable) -> list[int]:
 def test_files_come_and_go_and_every_version_can_be_read(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     odd = "node \x1b/ü=%20"
-    assert delta.commit(str(folder), delta.Form(SCHEMA, BY, TOLD), [file(folder, "a.parquet", odd, 1, 2)], run=1, base=None) == 0
-    assert delta.commit(str(folder), delta.Form(SCHEMA, BY), [file(folder, "b.parquet", "p", 3)], run=2, base=0, gone=()) == 1
-    assert delta.commit(str(folder), delta.Form(SCHEMA, BY), [file(folder, "c.parquet", "p", 4)], run=3, base=1, gone=["a.parquet"]) == 2
-    assert delta.commit(str(folder), delta.Form(SCHEMA, BY), [], run=4, base=2, gone=()) == 2
-    assert delta.commit(str(folder), delta.Form(SCHEMA, BY), [file(folder, "d.parquet", "p", 5)], run=4, base=2) == 3
+    assert delta.commit(str(folder), delta.TableForm(SCHEMA, BY, TOLD), [file(folder, "a.parquet", odd, 1, 2)], run=1, base=None) == 0
+    assert delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [file(folder, "b.parquet", "p", 3)], run=2, base=0, gone=()) == 1
+    assert (
+        delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [file(folder, "c.parquet", "p", 4)], run=3, base=1, gone=["a.parquet"]) == 2
+    )
+    assert delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [], run=4, base=2, gone=()) == 2
+    assert delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [file(folder, "d.parquet", "p", 5)], run=4, base=2) == 3
     assert [numbers(delta.opened(str(folder), version)) for version in range(4)] == [[1, 2], [1, 2, 3], [3, 4], [5]]
     assert delta.opened(str(folder), 0).to_pyarrow_table()["point"].to_pylist() == [odd, odd]
     assert (delta.paths(delta.opened(str(folder))), delta.rows(delta.opened(str(folder), 1))) == (["d.parquet"], 3)
@@ -51,7 +53,7 @@ def test_files_come_and_go_and_every_version_can_be_read(tmp_path: Path) -> None
 
 def test_columns_that_are_null_everywhere_are_there_for_others(tmp_path: Path) -> None:
     folder = tmp_path / "t"
-    delta.commit(str(folder), delta.Form(SCHEMA, BY, TOLD), [file(folder, "a.parquet", "p", 1, 2)], run=1, base=None)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY, TOLD), [file(folder, "a.parquet", "p", 1, 2)], run=1, base=None)
     found = DeltaTable(folder).to_pyarrow_dataset()
     assert found.schema.names == SCHEMA.names
     assert DeltaTable(folder).to_pandas().columns.tolist() == SCHEMA.names
@@ -78,11 +80,11 @@ def test_tables_ask_for_nothing_that_old_readers_lack(tmp_path: Path) -> None:
 def test_another_version_with_the_same_base_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     one, two = file(folder, "a.parquet", "p", 1), file(folder, "b.parquet", "p", 2)
-    delta.commit(str(folder), delta.Form(SCHEMA, BY), [one], run=1, base=None)
-    delta.commit(str(folder), delta.Form(SCHEMA, BY), [two], run=2, base=0, gone=())
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [one], run=1, base=None)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [two], run=2, base=0, gone=())
     for base in (0, None):
         with pytest.raises(UsageError, match="t: another run has written here since; run it again"):
-            delta.commit(str(folder), delta.Form(SCHEMA, BY), [two], run=2, base=base, gone=())
+            delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [two], run=2, base=base, gone=())
     with pytest.raises(UsageError, match="t: is no Delta table that can be read in version 7"):
         delta.opened(str(folder), 7)
     with pytest.raises(UsageError, match="x: is no Delta table that can be read as it is now"):
@@ -91,9 +93,9 @@ def test_another_version_with_the_same_base_is_refused(tmp_path: Path) -> None:
 
 def test_a_table_gets_the_columns_of_a_later_version_of_the_program(tmp_path: Path) -> None:
     folder = tmp_path / "t"
-    delta.commit(str(folder), delta.Form(SCHEMA, BY), [file(folder, "a.parquet", "p", 1)], run=1, base=None)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [file(folder, "a.parquet", "p", 1)], run=1, base=None)
     wider = SCHEMA.append(pa.field("more", pa.int32()))
-    delta.commit(str(folder), delta.Form(wider, BY), [file(folder, "b.parquet", "p", 2)], run=2, base=0)
+    delta.commit(str(folder), delta.TableForm(wider, BY), [file(folder, "b.parquet", "p", 2)], run=2, base=0)
     assert delta.opened(str(folder)).to_pyarrow_table().to_pylist() == [
         {"point": "p", "number": 2, "text": None, "time": None, "more": None}
     ]
@@ -102,7 +104,7 @@ def test_a_table_gets_the_columns_of_a_later_version_of_the_program(tmp_path: Pa
 
 def test_rows_go_out_of_files_that_have_others_too(tmp_path: Path) -> None:
     folder = tmp_path / "t"
-    delta.commit(str(folder), delta.Form(SCHEMA, BY), [file(folder, "a.parquet", "p", 1, 2, 3)], run=1, base=None)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [file(folder, "a.parquet", "p", 1, 2, 3)], run=1, base=None)
     assert delta.without(str(folder), 0, "number in (1, 3)", 2) == 1
     assert numbers(delta.opened(str(folder))) == [2]
     assert numbers(delta.settled(str(folder), 0)) == [1, 2, 3]
@@ -112,8 +114,8 @@ def test_rows_go_out_of_files_that_have_others_too(tmp_path: Path) -> None:
 
 def test_files_go_when_nobody_can_be_reading_them(tmp_path: Path) -> None:
     folder = tmp_path / "t"
-    delta.commit(str(folder), delta.Form(SCHEMA, BY), [file(folder, "a.parquet", "p", 1)], run=1, base=None)
-    delta.commit(str(folder), delta.Form(SCHEMA, BY), [file(folder, "b.parquet", "p", 2)], run=2, base=0)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [file(folder, "a.parquet", "p", 1)], run=1, base=None)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY), [file(folder, "b.parquet", "p", 2)], run=2, base=0)
     delta.sweep(delta.opened(str(folder)))
     assert (folder / "a.parquet").exists()
     DeltaTable(folder).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 days"})
@@ -136,13 +138,13 @@ def test_statistics_are_those_of_numbers_and_times_that_are_known(tmp_path: Path
 
 def test_a_log_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     folder = tmp_path / "t"
-    delta.commit(str(folder), delta.Form(SCHEMA, BY, TOLD), [file(folder, "a.parquet", "p", 1)], run=1, base=None)
+    delta.commit(str(folder), delta.TableForm(SCHEMA, BY, TOLD), [file(folder, "a.parquet", "p", 1)], run=1, base=None)
     added = [file(folder, "b.parquet", "p", 2)]
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # as on a full disk
     try:
         with pytest.raises(OutputError, match=r"/t: cannot be committed \([^\x1b\n]*\)$"):
-            delta.commit(str(folder), delta.Form(SCHEMA, BY), added, run=2, base=0)
+            delta.commit(str(folder), delta.TableForm(SCHEMA, BY), added, run=2, base=0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert delta.commit(str(folder), delta.Form(SCHEMA, BY), added, run=2, base=0, gone=()) == 1
+    assert delta.commit(str(folder), delta.TableForm(SCHEMA, BY), added, run=2, base=0, gone=()) == 1

@@ -11,7 +11,7 @@ import pytest
 
 from dcpinspect.errors import UsageError
 from dcpinspect.spark import query as of_spark
-from dcpinspect.spark.duck import Query
+from dcpinspect.spark.duck import TableQuery
 from dcpinspect.spark.filter import duck_sql, filter_sql
 from dcpinspect.spark.manifest import Manifest
 from tests import builders
@@ -53,7 +53,7 @@ def out(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def answer(text: str, out: Manifest, *, condition: str | None = None) -> Any:
-    with Query(text, out, condition=condition) as query:
+    with TableQuery(text, out, condition=condition) as query:
         rows = query.result()
         return pa.Table.from_batches(list(rows), schema=rows.schema)
 
@@ -75,7 +75,7 @@ def _plain(value: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_both_engines_give_the_same_tables_and_answers(spark: SparkSession, out: Manifest) -> None:
-    query = of_spark.Query(spark, out)
+    query = of_spark.SparkQuery(spark, out)
     for text in (*(f"select * from {name}" for name in out.table_names), *QUERIES):  # noqa: S608
         found, wanted = answer(text, out), query.answer(text)
         assert found.column_names == wanted.column_names, text
@@ -85,7 +85,7 @@ def test_both_engines_give_the_same_tables_and_answers(spark: SparkSession, out:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_columns_have_the_same_types_in_both(spark: SparkSession, out: Manifest) -> None:
-    query = of_spark.Query(spark, out)
+    query = of_spark.SparkQuery(spark, out)
     for name in out.table_names:
         text = f"select * from {name} limit 0"  # noqa: S608
         found, wanted = answer(text, out).schema, query.answer(text).schema
@@ -109,7 +109,7 @@ def _kind(kind: Any) -> str:
 @pytest.mark.parametrize("text", FILTERS)
 def test_a_filter_means_the_same_in_both(text: str, spark: SparkSession, out: Manifest) -> None:
     rows = "select row from messages"
-    narrow = of_spark.Query(spark, out, condition=filter_sql(text))
+    narrow = of_spark.SparkQuery(spark, out, condition=filter_sql(text))
     assert comparable(answer(rows, out, condition=duck_sql(text))) == comparable(narrow.answer(rows))
 
 

@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 
 from dcpinspect.errors import UsageError
 from dcpinspect.spark.attempts import Written
-from dcpinspect.spark.manifest import Kept, Manifest, Read
+from dcpinspect.spark.manifest import Manifest, ManifestPart, Read
 from dcpinspect.spark.record_files import WrittenAnew
-from dcpinspect.spark.scan import Report
+from dcpinspect.spark.scan import ScanReport
 from dcpinspect.spark.stored import SCHEMAS
 from dcpinspect.spark.units import Unit
 from dcpinspect.zstd import zstd
@@ -23,14 +23,14 @@ from dcpinspect.zstd import zstd
 def state(out: Path) -> Manifest:
     (out / "_manifest").mkdir(parents=True, exist_ok=True)
     unit = Unit("weird\udcff\x1b name", "/x/weird\udcff\x1b name", "p", 5, "h", "t")
-    report = Report(size=5, problems=[(3, "bad"), (None, "worse")], joins=[("00", "01")], left_out={"cut": 2})
+    report = ScanReport(size=5, problems=[(3, "bad"), (None, "worse")], joins=[("00", "01")], left_out={"cut": 2})
     return Manifest(
         str(out),
         program="1",
         options={"find_ports": False},
         points={"/x": "p"},
         units=[Read(unit, report, 1, 0, "raw/batch=1/0.arrow")],
-        parts=[Kept("p", "parts/batch=1/0.part", ("messages/batch=1/0-0.parquet",), 7)],
+        parts=[ManifestPart("p", "parts/batch=1/0.part", ("messages/batch=1/0-0.parquet",), 7)],
     )
 
 

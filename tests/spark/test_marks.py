@@ -6,11 +6,11 @@ import random
 
 import numpy as np
 
-from dcpinspect.spark.marks import EVERY, MOST, Marker, Marks, are_same, together
+from dcpinspect.spark.marks import EVERY, MOST, GroupMarks, Marker, are_same, together
 from dcpinspect.transport.headers import CAPTURED, COLUMNS, PAYLOAD, SEQ
 
 
-def marks(stream: bytes, start: int, segments: list[tuple[int, int]], batch: int = 10) -> Marks:
+def marks(stream: bytes, start: int, segments: list[tuple[int, int]], batch: int = 10) -> GroupMarks:
     """Of segments of a stream that begins at a sequence number, in batches of so many."""
     marker = Marker()
     for first in range(0, len(segments), batch):

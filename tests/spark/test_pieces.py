@@ -8,8 +8,8 @@ from deltalake import DeltaTable
 
 from dcpinspect.spark import pieces
 from dcpinspect.spark.manifest import Manifest, Read
-from dcpinspect.spark.pieces import Piece, divided
-from dcpinspect.spark.scan import Report
+from dcpinspect.spark.pieces import ManifestPiece, divided
+from dcpinspect.spark.scan import ScanReport
 from dcpinspect.spark.units import Unit
 from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 def test_every_run_is_in_one_piece_and_little_is_written_again() -> None:
     rng = random.Random(1)
-    found: list[Piece] = []
+    found: list[ManifestPiece] = []
     rows = {0: 0}
     written = 0
     for run in range(1, 200):
@@ -36,8 +36,8 @@ def test_every_run_is_in_one_piece_and_little_is_written_again() -> None:
 
 
 def test_a_piece_has_what_was_written(tmp_path: Path) -> None:
-    both = [Piece(batch, batch, 2, f"{batch}-{batch}-x") for batch in (1, 2)]
-    units = [Read(Unit(name, f"/{name}", "p", 5), Report(), batch, 0) for name, batch in (("weird\udcff", 2), ("a", 1), ("b", 2))]
+    both = [ManifestPiece(batch, batch, 2, f"{batch}-{batch}-x") for batch in (1, 2)]
+    units = [Read(Unit(name, f"/{name}", "p", 5), ScanReport(), batch, 0) for name, batch in (("weird\udcff", 2), ("a", 1), ("b", 2))]
     for piece in both:
         pieces.write(str(tmp_path), piece, units)
     assert [(number, one["unit"]["name"]) for number, one in pieces.read(str(tmp_path), both)] == [(1, "a"), (0, "weird\udcff"), (2, "b")]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from dcpinspect.spark import plan
 from dcpinspect.spark.manifest import Manifest, Read
-from dcpinspect.spark.scan import Report
+from dcpinspect.spark.scan import ScanReport
 from dcpinspect.spark.units import Unit
 
 
@@ -13,7 +13,7 @@ def unit(name: str, point: str = "p", head: str = "") -> Unit:
 
 
 def read(name: str, first_ns: int | None, batch: int = 1, point: str = "p", error: str | None = None) -> Read:
-    return Read(unit(name, point), Report(packets=10, first_ns=first_ns, error=error), batch, 0)
+    return Read(unit(name, point), ScanReport(packets=10, first_ns=first_ns, error=error), batch, 0)
 
 
 def numbered(manifest: Manifest, *new: Read) -> tuple[list[tuple[str, int]], bool]:

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.spark.filter import filter_sql
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.query import Query
+from dcpinspect.spark.query import SparkQuery
 from tests.peers.truth import SAMPLES
 from tests.spark.outputs import ran
 from tests.spark.test_filter import rows
@@ -34,11 +34,11 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def query(spark: SparkSession, out: Path) -> Query:
-    return Query(spark, Manifest.newest(out))
+def query(spark: SparkSession, out: Path) -> SparkQuery:
+    return SparkQuery(spark, Manifest.newest(out))
 
 
-def test_tables_are_those_of_other_outputs(query: Query) -> None:
+def test_tables_are_those_of_other_outputs(query: SparkQuery) -> None:
     wanted = told(TOUR)["streams"].to_pylist()
     names = "connection, vbucket, stream, requested_start, requested_end, vbucket_uuid, failover_log, verdict, request_flags"
     found = query.answer(f"SELECT {names} FROM streams ORDER BY connection, vbucket, stream").to_pylist()  # noqa: S608
@@ -46,7 +46,7 @@ def test_tables_are_those_of_other_outputs(query: Query) -> None:
     assert found == [{key: row[key] for key in keys} for row in sorted(wanted, key=lambda row: [row[key] for key in keys[:1] + keys[1:3]])]
 
 
-def test_messages_have_the_numbers_of_their_connections(query: Query) -> None:
+def test_messages_have_the_numbers_of_their_connections(query: SparkQuery) -> None:
     wanted = told(TOUR)["messages"].to_pylist()
     order = "connection, direction, stream_offset"
     found = query.answer(f"select {order}, by_seqno, cas, key, time_ns from messages order by {order}")  # noqa: S608
@@ -56,16 +56,16 @@ def test_messages_have_the_numbers_of_their_connections(query: Query) -> None:
 
 
 @pytest.mark.slow
-def test_what_others_have_compacted_has_its_partition(query: Query, spark: SparkSession, tmp_path: Path) -> None:
+def test_what_others_have_compacted_has_its_partition(query: SparkQuery, spark: SparkSession, tmp_path: Path) -> None:
     ran(tmp_path / "out", TOUR)
     DeltaTable(tmp_path / "out" / "messages").optimize.z_order(["vbucket"])
     text = "select capture_point, day, count(*) n from messages group by all"
-    assert Query(spark, Manifest.newest(tmp_path / "out")).answer(text) == query.answer(text)
+    assert SparkQuery(spark, Manifest.newest(tmp_path / "out")).answer(text) == query.answer(text)
 
 
-def test_a_filter_is_a_condition_too(query: Query, spark: SparkSession, out: Path) -> None:
+def test_a_filter_is_a_condition_too(query: SparkQuery, spark: SparkSession, out: Path) -> None:
     text = "by_seqno > 5 and not cas = '0x0000000000000000' and key like 'data%' and vbucket in (417, 5) and time > '2020-01-01'"
-    narrow = Query(spark, Manifest.newest(out), condition=filter_sql(text))
+    narrow = SparkQuery(spark, Manifest.newest(out), condition=filter_sql(text))
     (count,) = narrow.answer("select count(*) n from messages").to_pylist()
     from dcpinspect.reading import Reading
 
@@ -74,7 +74,7 @@ def test_a_filter_is_a_condition_too(query: Query, spark: SparkSession, out: Pat
     assert query.answer(f"select count(*) n from messages where {text}").to_pylist() == [count]  # noqa: S608
 
 
-def test_what_is_no_query_and_changes_nothing(query: Query, out: Path) -> None:
+def test_what_is_no_query_and_changes_nothing(query: SparkQuery, out: Path) -> None:
     shown = {row["tableName"] for row in query.answer("show tables").to_pylist()}
     assert shown == set(Manifest.newest(out).table_names) > {"messages", "captures", "bad"}
     types = {row["col_name"]: row["data_type"] for row in query.answer("DESCRIBE streams;").to_pylist()}
@@ -83,7 +83,7 @@ def test_what_is_no_query_and_changes_nothing(query: Query, out: Path) -> None:
     assert len(query.answer("-- a comment\n/* and one */ explain select 1")) == 1
 
 
-def test_the_order_of_a_query_is_kept(query: Query) -> None:
+def test_the_order_of_a_query_is_kept(query: SparkQuery) -> None:
     found = query.answer("select connection, count(*) n from messages group by connection order by n desc, connection").to_pylist()
     assert found == sorted(found, key=lambda row: (-row["n"], row["connection"]))
 
@@ -100,7 +100,7 @@ def test_the_order_of_a_query_is_kept(query: Query) -> None:
         "/* select */ cache table messages",
     ],
 )
-def test_nothing_is_changed(query: Query, text: str) -> None:
+def test_nothing_is_changed(query: SparkQuery, text: str) -> None:
     with pytest.raises(
         PlacedError, match=r"query: it begins with select, with or values; .* is none of them, and tables of a pipeline are read"
     ):
@@ -120,7 +120,7 @@ def test_nothing_is_changed(query: Query, text: str) -> None:
         ("selec 1", "it begins with select", "selec"),
     ],
 )
-def test_a_mistake_is_shown_at_its_place(query: Query, text: str, told_of: str, at: str) -> None:
+def test_a_mistake_is_shown_at_its_place(query: SparkQuery, text: str, told_of: str, at: str) -> None:
     with pytest.raises(UsageError, match=re.escape(told_of)) as found:
         query.answer(text)
     assert "\n" not in str(found.value)
@@ -128,7 +128,7 @@ def test_a_mistake_is_shown_at_its_place(query: Query, text: str, told_of: str, 
     assert text[found.value.at :].startswith(at), found.value.at
 
 
-def test_what_is_empty_or_no_text(query: Query) -> None:
+def test_what_is_empty_or_no_text(query: SparkQuery) -> None:
     for text in ("", " ;", "-- nothing"):
         with pytest.raises(UsageError, match="the query is empty; write one"):
             query.answer(text)
@@ -136,5 +136,5 @@ def test_what_is_empty_or_no_text(query: Query) -> None:
         query.answer("select '\udcff'")
 
 
-def test_settings_and_the_environment_stay_out_of_it(query: Query) -> None:
+def test_settings_and_the_environment_stay_out_of_it(query: SparkQuery) -> None:
     assert query.answer("select '${env:HOME}' x").to_pylist() == [{"x": "${env:HOME}"}]

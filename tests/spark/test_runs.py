@@ -7,11 +7,11 @@ from deltalake import DeltaTable
 
 from dcpinspect.errors import UsageError
 from dcpinspect.spark import delta, runs
-from dcpinspect.spark.runs import Run
+from dcpinspect.spark.runs import PipelineRun
 
 
-def run(number: int) -> Run:
-    return Run(number, "1.0", {"gaps": number, "messages": 2 * number}, f"{number}-x.json")
+def run(number: int) -> PipelineRun:
+    return PipelineRun(number, "1.0", {"gaps": number, "messages": 2 * number}, f"{number}-x.json")
 
 
 def test_the_newest_run_is_told_and_others_while_their_tables_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

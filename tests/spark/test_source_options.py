@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.errors import UsageError
-from dcpinspect.spark.source_options import OPTIONS, SCHEMA, Part, asked, spark_type, wants_pushdown
+from dcpinspect.spark.source_options import OPTIONS, SCHEMA, CaptureSlice, asked, spark_type, wants_pushdown
 from tests.catalogue import each
 from tests.peers.truth import SAMPLES
 
@@ -95,21 +95,24 @@ def test_a_task_reads_what_was_captured_at_one_point(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"\xd4\xc3\xb2\xa1")
     one, two = (str(tmp_path / "node1" / name) for name in ("a_1.pcap", "a_2.pcap"))
     three = str(tmp_path / "node2" / "a_1.pcap")
-    assert asked({"path": str(tmp_path)}).parts() == [Part("node1", (one, two)), Part("node2", (three,))]
-    assert asked({"paths": f'["{one}", "file://{three}"]', "unit": "file"}).parts() == [Part("node1", (one,)), Part("node2", (three,))]
+    assert asked({"path": str(tmp_path)}).parts() == [CaptureSlice("node1", (one, two)), CaptureSlice("node2", (three,))]
+    assert asked({"paths": f'["{one}", "file://{three}"]', "unit": "file"}).parts() == [
+        CaptureSlice("node1", (one,)),
+        CaptureSlice("node2", (three,)),
+    ]
     assert asked({"path": str(tmp_path), "unit": "file"}).parts() == [
-        Part("node1", (one,), is_cut=True),
-        Part("node1", (two,), is_cut=True),
-        Part("node2", (three,)),
+        CaptureSlice("node1", (one,), is_cut=True),
+        CaptureSlice("node1", (two,), is_cut=True),
+        CaptureSlice("node2", (three,)),
     ]
-    assert asked({"path": str(tmp_path), "pathGlobFilter": "*_2.pcap"}).parts() == [Part("node1", (two,))]
+    assert asked({"path": str(tmp_path), "pathGlobFilter": "*_2.pcap"}).parts() == [CaptureSlice("node1", (two,))]
     os.utime(two, (86_400, 86_400))
-    assert asked({"path": str(tmp_path), "modifiedBefore": "1970-01-03"}).parts() == [Part("node1", (two,))]
+    assert asked({"path": str(tmp_path), "modifiedBefore": "1970-01-03"}).parts() == [CaptureSlice("node1", (two,))]
     assert asked({"path": str(tmp_path), "modifiedAfter": "1970-01-02 00:00:00"}).parts() == [
-        Part("node1", (one,)),
-        Part("node2", (three,)),
+        CaptureSlice("node1", (one,)),
+        CaptureSlice("node2", (three,)),
     ]
-    assert asked({"path": str(tmp_path / "**" / "*.pcap"), "capture_point": "name:all"}).parts() == [Part("all", (one, two, three))]
+    assert asked({"path": str(tmp_path / "**" / "*.pcap"), "capture_point": "name:all"}).parts() == [CaptureSlice("all", (one, two, three))]
     with pytest.raises(UsageError, match="no file matches"):
         asked({"path": str(tmp_path / "*.none")}).parts()
     assert asked({"path": str(tmp_path / "*.none")}).parts(may_be_empty=True) == []

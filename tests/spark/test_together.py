@@ -11,7 +11,7 @@ import pytest
 from dcpinspect.spark import nested, pipeline, plan, together
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.tasks import SparkTasks
-from dcpinspect.spark.whole import Whole
+from dcpinspect.spark.whole import RunResults
 from tests.spark.outputs import here, stored, told
 from tests.spark.test_disputes import streaming as with_gaps
 from tests.spark.test_histories import streaming as with_other_keys
@@ -51,7 +51,7 @@ def test_a_task_that_asks_others_writes_the_tables_of_a_reading(
 
 def test_a_caller_that_wants_the_whole_gets_it_and_the_same_tables(tmp_path: Path) -> None:
     options = pipeline.Options([str(SAMPLES / "tour.pcapng")], str(tmp_path / "out"))
-    found: list[Whole] = []
+    found: list[RunResults] = []
     pipeline.run(options, here, found.append)
     assert [one.manifest.number for one in found] == [1]
     assert stored(tmp_path / "out", cut=False) == told(SAMPLES / "tour.pcapng", cut=False)

@@ -26,7 +26,7 @@ NO_PLACES = joined_places([])
 ALL = slice(None)
 
 
-def part(made: MessageBatch) -> p.Part:
+def part(made: MessageBatch) -> p.StorePart:
     return p.small(p.part_of(made, frozenset(), NO_PLACES, 0))
 
 
@@ -110,7 +110,7 @@ def test_no_rows_are_a_column_too(name: str) -> None:
 @given(st.lists(st.one_of(st.none(), st.integers(0, 2**64 - 1), st.integers(0, 3)), max_size=60))
 def test_integers_of_any_size_come_back(numbers: list[int | None]) -> None:
     array = pa.array(numbers, pa.uint64())
-    wide = p.Part(1, len(numbers), p._table({"by_seqno": array}), NO_PLACES, 0)
+    wide = p.StorePart(1, len(numbers), p._table({"by_seqno": array}), NO_PLACES, 0)
     kept = p.small(wide)
     assert kept.column("by_seqno", ALL).equals(array)
     assert p.joined([kept, wide]).column("by_seqno", ALL).equals(pa.array(numbers * 2, pa.uint64()))

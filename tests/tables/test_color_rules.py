@@ -10,7 +10,7 @@ from dcpinspect.reading import Reading
 from dcpinspect.tables.color_rules import MOST, ColorRules
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
-from dcpinspect.tables.filter_tree import Source
+from dcpinspect.tables.filter_tree import FilterSource
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 
@@ -48,5 +48,5 @@ def test_a_rule_that_is_none_is_refused_in_one_line(rules: dict[str, str], what:
 
 
 def test_a_rule_may_name_a_filter_that_is_saved() -> None:
-    saved = {"mine": Source("config [filters] mine", "vbucket = 7")}
+    saved = {"mine": FilterSource("config [filters] mine", "vbucket = 7")}
     assert ColorRules({"@mine": "red"}, place="config [colors]", saved=saved).colors == ["red"]

@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 from dcpinspect.errors import PlacedError
 from dcpinspect.tables.filter import MAX_DEPTH, MAX_LENGTH, parse_filter
 from dcpinspect.tables.filter_sql import Sql
-from dcpinspect.tables.filter_tree import Source
+from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.presets import FILTERS
 from tests.catalogue import each
 
 
 def read_as(text: str, **saved: str) -> str:
     """The filter as it is handed on, with all its parentheses."""
-    return Sql().condition(parse_filter(text, saved={name: Source(f"[filters] {name}", one) for name, one in saved.items()}).condition)
+    return Sql().condition(
+        parse_filter(text, saved={name: FilterSource(f"[filters] {name}", one) for name, one in saved.items()}).condition
+    )
 
 
 def refusal(text: str, **saved: str) -> PlacedError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.tables.filter import parse_filter
-from dcpinspect.tables.filter_tree import And, Compare, Constant, IsNull, Name, Not, Place, Source, names
+from dcpinspect.tables.filter_tree import And, ColumnName, Compare, Constant, FilterSource, IsNull, Not, TextPosition, names
 from dcpinspect.tables.schema import BY_NAME
 
 
@@ -26,11 +26,11 @@ def test_what_means_the_same_is_the_same_tree(one: str, other: str) -> None:
 
 def test_the_tree_of_a_filter() -> None:
     text = "vbucket = 5 and key is not null"
-    source = Source("--filter", text)
+    source = FilterSource("--filter", text)
     assert parse_filter(text).condition == And(
         (
-            Compare("=", Name(BY_NAME["vbucket"], Place(source, 0, 7)), Constant(5, Place(source, 10, 11))),
-            Not(IsNull(Name(BY_NAME["key"], Place(source, 16, 19)))),
+            Compare("=", ColumnName(BY_NAME["vbucket"], TextPosition(source, 0, 7)), Constant(5, TextPosition(source, 10, 11))),
+            Not(IsNull(ColumnName(BY_NAME["key"], TextPosition(source, 16, 19)))),
         )
     )
 

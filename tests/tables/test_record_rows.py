@@ -10,7 +10,7 @@ import pytest
 from dcpinspect.errors import PlacedError
 from dcpinspect.protocol.columns import Numbers
 from dcpinspect.streams.contracts import BY_TABLE, GAPS, VBUCKETS
-from dcpinspect.tables.filter_tree import Source
+from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.record_rows import RecordSelection, filter_columns, parse_record_filter
 from dcpinspect.tables.records import Made, Records, Worded
 
@@ -93,7 +93,7 @@ def test_a_condition_on_a_table_without_rows_leaves_none() -> None:
 
 
 def test_saved_filters_have_names_and_those_of_messages_are_none_of_them() -> None:
-    saved = {"wide": Source("[filters] wide", "width > 1")}
+    saved = {"wide": FilterSource("[filters] wide", "width > 1")}
     assert parse_record_filter("@wide", GAPS, saved=saved).condition == parse_record_filter("width > 1", GAPS).condition
     with pytest.raises(PlacedError, match="no filter is saved as @errors; there are @wide"):
         parse_record_filter("@errors", GAPS, saved=saved)

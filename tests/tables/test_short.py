@@ -9,7 +9,7 @@ from dcpinspect.export.json import message_object
 from dcpinspect.reading import Reading
 from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
-from dcpinspect.tables.short import Texts, short_column
+from dcpinspect.tables.short import ShortTexts, short_column
 from tests.peers.truth import SAMPLES
 
 LISTS = {column.name for column in COLUMNS if column.kind == "words"}
@@ -47,7 +47,7 @@ def test_short_columns_say_what_the_json_says(capture: str) -> None:
                     value: object
                     if isinstance(expected, dict):
                         expected = expected["code"]
-                    if isinstance(column, Texts):
+                    if isinstance(column, ShortTexts):
                         given = column.valid is None or column.valid[place]
                         value = column.texts[int(column.numbers[place])] if given else None
                         if name in LISTS:

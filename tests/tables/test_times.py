@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.errors import UsageError
-from dcpinspect.tables.times import Span, length, moment
+from dcpinspect.tables.times import TimeSpan, length, moment
 
 FIRST = 1_712_404_860_932_921_052  # 2024-04-06 12:01:00.93 UTC
 LAST = FIRST + 3_600 * 10**9
@@ -55,18 +55,18 @@ def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
 
 
 def test_from_the_start_on_is_everything_also_what_is_older_than_the_first_packet() -> None:
-    since, until = Span(moment("0s", "--since"), moment("1s", "--until"), lambda: LAST).bounds(FIRST)
+    since, until = TimeSpan(moment("0s", "--since"), moment("1s", "--until"), lambda: LAST).bounds(FIRST)
     assert since < 0
     assert until == FIRST + S
-    assert Span(moment("1us", "--since"), None, lambda: LAST).bounds(FIRST)[0] == FIRST + 1_000
+    assert TimeSpan(moment("1us", "--since"), None, lambda: LAST).bounds(FIRST)[0] == FIRST + 1_000
 
 
 def test_the_end_is_looked_for_only_if_a_bound_counts_from_there() -> None:
     def last() -> int:
         raise AssertionError
 
-    assert Span(moment("1s", "--since"), None, last).bounds(FIRST)[0] == FIRST + S
-    assert Span(None, moment("-1s", "--until"), lambda: LAST).bounds(FIRST)[1] == LAST - S
+    assert TimeSpan(moment("1s", "--since"), None, last).bounds(FIRST)[0] == FIRST + S
+    assert TimeSpan(None, moment("-1s", "--until"), lambda: LAST).bounds(FIRST)[1] == LAST - S
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import pytest
 from dcpinspect.escape import cells
 from dcpinspect.reading import Reading
 from dcpinspect.statistics import Charts, Statistics
-from dcpinspect.tables.statistics import Row
+from dcpinspect.tables.statistics import StatisticsRow
 from dcpinspect.tui.stats_page import Happened, Measure, page
 from tests.tui.screens import SAMPLES
 
 
-def of(sample: str) -> tuple[Charts, list[Row], tuple[int, int]]:
+def of(sample: str) -> tuple[Charts, list[StatisticsRow], tuple[int, int]]:
     statistics = Statistics()
     with Reading([str(SAMPLES / sample)], track=True) as reading:
         for batch in reading:
