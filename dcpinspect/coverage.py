@@ -15,7 +15,7 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from dcpinspect.protocol.columns import Mask, Rows
-from dcpinspect.protocol.evidence import Evidence
+from dcpinspect.protocol.evidence import ConnectionEvidence
 from dcpinspect.protocol.foreign import HTTP, NAMES, TLS
 from dcpinspect.protocol.framed import BAD_MAGIC, FramingAccount, FramingSizes
 from dcpinspect.records import dataclass
@@ -277,7 +277,7 @@ class Directions(Sequence[DirectionCoverage]):
         endpoints: Endpoints,
         account_of: AccountOf,
         sizes_of: SizesOf,
-        evidence: Evidence,
+        evidence: ConnectionEvidence,
         tls: TlsStage,
     ) -> None:
         self._numbers = numbers

@@ -9,10 +9,10 @@ import numpy as np
 
 from dcpinspect.growing import grown
 from dcpinspect.numbering import Numbering
-from dcpinspect.protocol.brief import Told
-from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows
+from dcpinspect.protocol.brief import BriefMessages
+from dcpinspect.protocol.columns import HoleRanges, Mask, NumberColumn, Rows
 from dcpinspect.protocol.decode import Decoded
-from dcpinspect.protocol.evidence import Part
+from dcpinspect.protocol.evidence import DirectionMessages
 from dcpinspect.protocol.framed import Framed, joined
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.session import Sessions
@@ -29,8 +29,8 @@ _IDLE = np.isin(np.arange(256), (Opcode.NOOP, Opcode.DCP_NOOP))
 class Frames(NamedTuple):
     """What was framed, and has not been decoded yet."""
 
-    parts: list[Part]
-    told: list[Told]
+    parts: list[DirectionMessages]
+    told: list[BriefMessages]
     begun: Rows
     """Connections on which a direction has begun to say something."""
     has_handshake: Mask
@@ -68,7 +68,7 @@ class Decoding:
         """Returns whether other messages than noops have come of these connections, which rise."""
         return grown(self._speaks, int(connections[-1]) + 1)[connections]
 
-    def _messages(self, parts: Sequence[Part], told: Sequence[Told], origin_ns: int, *, at_end: bool) -> MessageBatch:
+    def _messages(self, parts: Sequence[DirectionMessages], told: Sequence[BriefMessages], origin_ns: int, *, at_end: bool) -> MessageBatch:
         framed = joined([*(part.framed for part in parts), *(one.framed for one in told)])
         connections, directions = _ways(parts, told)
         release = np.full(len(connections), _AT_END) if at_end else framed.release
@@ -83,7 +83,7 @@ class Decoding:
         losses = _losses(parts, order)
         after_loss = np.zeros(len(order), dtype=np.bool_)
         after_loss[losses.before] = True
-        holes = Holes.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
+        holes = HoleRanges.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
         decoded = Decoded(framed.data, start, connections, incomplete, self._sessions, after_loss, holes)
         row = self._numbering.rows(release[order], connections, at_end=at_end)
         pairs = self._requests.pair(decoded, Origins(connections, directions, stream_offset, time_ns), row, after_loss)
@@ -144,7 +144,7 @@ class Decoding:
             del self._waiting_keys[row]
 
 
-def _ways(parts: Sequence[Part], told: Sequence[Told]) -> tuple[Rows, Rows]:
+def _ways(parts: Sequence[DirectionMessages], told: Sequence[BriefMessages]) -> tuple[Rows, Rows]:
     """Returns the connection and the direction of each message."""
     counts = [len(part.framed.start) for part in parts]
     ways = np.array([(part.connection, part.direction) for part in parts], dtype=np.int64).reshape(-1, 2)
@@ -152,7 +152,7 @@ def _ways(parts: Sequence[Part], told: Sequence[Told]) -> tuple[Rows, Rows]:
     return np.concatenate([connections, *(one.connection for one in told)]), np.concatenate([directions, *(one.direction for one in told)])
 
 
-def _losses(parts: Sequence[Part], order: Rows) -> Losses:
+def _losses(parts: Sequence[DirectionMessages], order: Rows) -> Losses:
     """Returns the losses before rows; ``order``: the places that the rows had before they were sorted."""
     lost: list[tuple[int, int, int, int, int]] = []
     begin = 0
@@ -168,13 +168,13 @@ def _losses(parts: Sequence[Part], order: Rows) -> Losses:
     return Losses(*np.ascontiguousarray(table[np.argsort(table[:, 0])].T))
 
 
-def _vbuckets(decoded: Decoded, pairs: Pairs) -> tuple[Numbers, Mask]:
+def _vbuckets(decoded: Decoded, pairs: Pairs) -> tuple[NumberColumn, Mask]:
     """Returns the vbucket of each message: a request has its own, a response that of its request, messages of the server's own table
     none."""
     own = ~decoded.is_response & ~decoded.is_server
     answered = decoded.is_response & ~decoded.is_server & (pairs.vbucket.values >= 0)
     values = np.where(own, decoded.specific, np.where(answered, pairs.vbucket.values, 0).astype(np.uint64))
-    return Numbers(values, own | answered), answered
+    return NumberColumn(values, own | answered), answered
 
 
 def _missing(framed: Framed, order: Rows) -> Missing:

@@ -18,9 +18,9 @@ from dcpinspect.coverage import Coverage, Directions, left
 from dcpinspect.decoding import Decoding, Frames
 from dcpinspect.growing import grown, only
 from dcpinspect.numbering import ByPacket, Consecutive, Numbering
-from dcpinspect.protocol.brief import FEW, MAGICS, BriefDirections, Told
+from dcpinspect.protocol.brief import FEW, MAGICS, BriefDirections, BriefMessages
 from dcpinspect.protocol.columns import Mask, Rows
-from dcpinspect.protocol.evidence import Evidence, Part
+from dcpinspect.protocol.evidence import ConnectionEvidence, DirectionMessages
 from dcpinspect.protocol.framed import NO_NUMBERS, Accounts, Framed, FramingAccount, FramingSizes
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import HEADER, KnownStreams, default_legal_extras, plausible_headers
@@ -42,7 +42,7 @@ from dcpinspect.transport.whose import MASK
 class Keeper(Protocol):
     """An object that will come back to the bytes of messages."""
 
-    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> None:
         """Takes what ``packets`` added to the streams, with places, before the messages that it completed.
 
         ``packets``: None if only time passed, or the input ended. ``told``: messages that are in no chunk.
@@ -117,12 +117,12 @@ class Engine:
         self._proxies = ProxyHeaders(self._read_header)
         self._accounts = Accounts()
         self._brief = BriefDirections(self._accounts)
-        self._told: list[Told] = []
-        self._for_keeper: list[Told] = []  # since the keeper was last called
+        self._told: list[BriefMessages] = []
+        self._for_keeper: list[BriefMessages] = []  # since the keeper was last called
         self.transport.take_first = self._take_first
         self._keeper = keeper
         self._ports = ports
-        self._evidence = Evidence(self._begins)
+        self._evidence = ConnectionEvidence(self._begins)
         # Directions are numbered 2 * (connection - 1) + direction of the chunks. Little is kept of a direction that has ended.
         self._framers: dict[int, Framer] = {}
         self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
@@ -397,7 +397,7 @@ class Engine:
                 framer = Framer.resumed(known, before.messages, before.release, is_producing=before.shown.has_events)
                 self._framers[_number(connection, before.direction)] = framer
 
-    def _framed(self, chunks: Iterable[StreamChunk]) -> Iterator[Part]:
+    def _framed(self, chunks: Iterable[StreamChunk]) -> Iterator[DirectionMessages]:
         """Yields the messages that chunks complete."""
         for chunk in chunks:
             self._evidence.note(chunk)
@@ -421,26 +421,26 @@ class Engine:
     def _has_left(self, connection: int) -> bool:
         return connection < len(self._gone) and bool(self._gone[connection])
 
-    def _settled(self, chunks: Iterable[StreamChunk], time_ns: int) -> Iterator[Part]:
+    def _settled(self, chunks: Iterable[StreamChunk], time_ns: int) -> Iterator[DirectionMessages]:
         """Yields the messages that chunks complete, then those of trials that have waited long enough."""
         yield from self._framed(chunks)
         for number in sorted(number for number, framer in self._framers.items() if framer.is_on_trial):
             yield from self._parts(number, self._framers[number].pass_time(time_ns))
 
-    def _parts(self, number: int, framed: Framed | None) -> Iterator[Part]:
+    def _parts(self, number: int, framed: Framed | None) -> Iterator[DirectionMessages]:
         """Yields the messages of a direction, if there are any, with what was lost before them."""
         if framed is not None:
             lost = self._lost_before(number, framed)
             if len(framed.start):
-                yield Part(number // 2 + 1, number % 2, framed, lost)
+                yield DirectionMessages(number // 2 + 1, number % 2, framed, lost)
 
-    def _found(self, parts: Iterable[Part], *, is_last: bool = False) -> Frames:
+    def _found(self, parts: Iterable[DirectionMessages], *, is_last: bool = False) -> Frames:
         found = list(self._believed(parts, final=is_last))
         begun = np.concatenate(self._begun) if self._begun else NO_NUMBERS
         told, self._told, self._begun = self._told, [], []
         return Frames(found, told, begun, self.transport.have_handshake(begun), is_last)
 
-    def _believed(self, parts: Iterable[Part], *, final: bool) -> Iterable[Part]:
+    def _believed(self, parts: Iterable[DirectionMessages], *, final: bool) -> Iterable[DirectionMessages]:
         parts = self._evidence.believed(parts, final=final)
         for index in (number - 1 for number in self._evidence.just_reversed):
             self._clients[index], self._servers[index] = self._servers[index], self._clients[index]

@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.growing import grown
-from dcpinspect.kernels.structs import Rows
-from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.kernels.structs import StructRows
+from dcpinspect.protocol.columns import Mask, NumberColumn
 from dcpinspect.reading import Reading
 from dcpinspect.records import dataclass
 from dcpinspect.streams.connections import replica_streams
@@ -106,8 +106,8 @@ class Part:
         """Returns the part's rows of one of ``SET_APART``, as the whole has them. ``files``: all captures of the whole."""
         records: Records = getattr(self.tracker.tables(self.links, files if len(files) > 1 else (), of_whole=of_whole), name)
         own = records.columns["connection"]
-        assert isinstance(own, Numbers)
-        records = records.with_column("connection", Numbers(of_whole.connections[own.values]))
+        assert isinstance(own, NumberColumn)
+        records = records.with_column("connection", NumberColumn(of_whole.connections[own.values]))
         return records.take(np.flatnonzero(~of_whole.is_copy[own.values])) if of_whole.is_copy.any() else records
 
     def to_bytes(self) -> bytes:
@@ -344,7 +344,7 @@ class _Unpickler(pickle.Unpickler):
             return super().find_class(module, name)
         kind = super().find_class(module, name) if _is_kept(module) else None
         if isinstance(kind, type) and kind.__module__ == module:
-            if issubclass(kind, Rows):
+            if issubclass(kind, StructRows):
                 return partial(table_of, kind)
             if issubclass(kind, Portable | PerConnection) or is_dataclass(kind) or hasattr(kind, "_make"):
                 return kind

@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.folders import named
-from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, Problem, open_capture
+from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, FileDamage, open_capture
 from dcpinspect.coverage import Coverage
 from dcpinspect.decoding import Frames
 from dcpinspect.engine import Engine, Keeper
@@ -74,7 +74,7 @@ class Packets(Protocol):
         """Number of packets delivered so far."""
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[FileDamage]:
         """Damaged places met so far."""
 
     def __iter__(self) -> Iterator[PacketBatch]:

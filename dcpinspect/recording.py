@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from dcpinspect.capture.folders import with_folders
-from dcpinspect.capture.open import Problem
+from dcpinspect.capture.open import FileDamage
 from dcpinspect.capture.source import STDIN
 from dcpinspect.coverage import Coverage
 from dcpinspect.errors import CaptureError, UsageError
@@ -441,7 +441,7 @@ class Recording:
         return self._whole().coverage
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[FileDamage]:
         """Damaged places of the files: file, offset in bytes, what is wrong. Holes in TCP streams are in ``coverage``."""
         return self._whole().capture.problems
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.kernels.structs import Rows, Struct, Tables
+from dcpinspect.kernels.structs import Struct, StructRows, Tables
 from dcpinspect.numbering import ByPacket
 from dcpinspect.parts import packed, unpacked
 from dcpinspect.protocol import resync
@@ -137,7 +137,7 @@ class _Pickler(pickle.Pickler):
             return _record, (_name(kind.struct), bytes(obj))
         if not _is_kept(kind.__module__):
             return _refused(obj)
-        if isinstance(obj, Rows):
+        if isinstance(obj, StructRows):
             return _table, (_name(kind), obj.array)
         if isinstance(obj, Enum):
             return _member, (_name(kind), obj.value)
@@ -219,7 +219,7 @@ def _fill(obj: Any, attributes: dict[str, Any]) -> None:
 
 
 def _table(name: str, array: Any) -> Any:
-    return table_of(_class(name, Rows), array)
+    return table_of(_class(name, StructRows), array)
 
 
 def _record(name: str, data: bytes) -> Any:

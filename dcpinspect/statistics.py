@@ -7,7 +7,7 @@ from dataclasses import field
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Numbers, Rows
+from dcpinspect.protocol.columns import NumberColumn, Rows
 from dcpinspect.reading import Reading
 from dcpinspect.records import dataclass
 from dcpinspect.render.coverage import interfaces
@@ -129,7 +129,7 @@ def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
     """Yields sizes of snapshots by type, and the windows of connections that have one and lost nothing."""
     types, items = (tables.snapshots.columns[name] for name in ("type", "items"))
     assert isinstance(types, Worded)
-    assert isinstance(items, Numbers)
+    assert isinstance(items, NumberColumn)
     for kind, number in sorted((word, number) for number, word in enumerate(types.words)):
         own = items.values[types.codes == number]
         if len(own):

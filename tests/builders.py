@@ -16,7 +16,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
-from dcpinspect.capture.source import Source
+from dcpinspect.capture.source import ByteSource
 from dcpinspect.protocol.framed import Framed, FramingAccount
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import KnownStreams
@@ -350,7 +350,7 @@ class Reading:
 
 def unpacked(name: str) -> bytes:
     """What a capture file holds, without the compression around it."""
-    source, found, piece = Source(name), bytearray(), bytearray(1 << 20)
+    source, found, piece = ByteSource(name), bytearray(), bytearray(1 << 20)
     while size := source.readinto(memoryview(piece)):
         found += piece[:size]
     source.close()

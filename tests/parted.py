@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.capture.open import CaptureFile, Problem
+from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.parts import SET_APART, Merged, Part, judged, merged, merged_apart, shown
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.redact import Redactor
@@ -34,7 +34,7 @@ class Given:
     position: int = 0
     size: int | None = None
     packets: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[FileDamage] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[PacketBatch]:
         return iter(self.batches)

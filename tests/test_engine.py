@@ -17,7 +17,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.engine import Engine
 from dcpinspect.export.json import dump, message_object
 from dcpinspect.protocol import brief
-from dcpinspect.protocol.brief import Told
+from dcpinspect.protocol.brief import BriefMessages
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
@@ -286,7 +286,7 @@ class Places:
         self.streams: dict[tuple[int, int], bytearray] = {}
         self.kept = 0
 
-    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> None:
         self.kept += 0 if packets is None else len(packets)
         for carried in (one.carried for one in told):
             columns = (carried.way, carried.first, carried.length, carried.place)

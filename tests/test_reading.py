@@ -16,7 +16,7 @@ import pytest
 
 from dcpinspect import reading as reading_module
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.capture.open import CaptureFile, Problem, open_capture
+from dcpinspect.capture.open import CaptureFile, FileDamage, open_capture
 from dcpinspect.errors import CaptureError
 from dcpinspect.overview import overview
 from dcpinspect.reading import Reading, ahead
@@ -286,7 +286,7 @@ class Endless:
     can_stop = False
 
     def __init__(self, captured: Sequence[damage.Packet]) -> None:
-        self.files, self.problems = [CaptureFile("endless")], list[Problem]()
+        self.files, self.problems = [CaptureFile("endless")], list[FileDamage]()
         self._batches = damage.batches(captured, [50] * (len(captured) // 50))
 
     def __iter__(self) -> Iterator[PacketBatch]:

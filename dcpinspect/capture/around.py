@@ -46,7 +46,7 @@ class _Sink(list[bytes]):
         return len(data)
 
 
-class _File:
+class _MomentsFile:
     """One of the files: a section for each moment, which has the comment, and the packets between moments. Complete after every write."""
 
     def __init__(self, path: str, rule: str, since_ns: int) -> None:
@@ -109,7 +109,7 @@ class Around:
         self._bytes = 0
         self._numbers = 0
         self._lost_until_ns = 0
-        self._file: _File | None = None
+        self._file: _MomentsFile | None = None
         self._is_told = False
         self.saved = 0
         """Number of files that were begun."""
@@ -178,7 +178,7 @@ class Around:
         self._bytes -= len(piece.blocks)
         return piece
 
-    def _go_on(self, file: _File, piece: _Piece) -> None:
+    def _go_on(self, file: _MomentsFile, piece: _Piece) -> None:
         if piece.begin_ns > file.until_ns:
             self.close()
             return
@@ -189,7 +189,7 @@ class Around:
         if file.size > 2 * self._most_bytes:
             self.close()
 
-    def _begin(self, rule: str, moment_ns: int, since_ns: int) -> _File | None:
+    def _begin(self, rule: str, moment_ns: int, since_ns: int) -> _MomentsFile | None:
         """Begins a new file, unless there are too many. Raises OSError."""
         if not self._files_left:
             if not self._is_told:
@@ -201,7 +201,7 @@ class Around:
         name = os.path.join(self._folder, f"{time:%Y%m%dT%H%M%S}.{moment_ns // 10**6 % 1000:03d}Z-{rule}")
         for number in range(1, _NAMES):
             try:
-                file = _File(f"{name}.pcapng" if number == 1 else f"{name}-{number}.pcapng", rule, since_ns)
+                file = _MomentsFile(f"{name}.pcapng" if number == 1 else f"{name}-{number}.pcapng", rule, since_ns)
             except FileExistsError:
                 continue
             self.saved += 1

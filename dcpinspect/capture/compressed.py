@@ -44,7 +44,7 @@ class _Raw(Protocol):
     def close(self) -> None: ...
 
 
-class _File(Protocol):
+class _BinaryFile(Protocol):
     def seek(self, offset: int, whence: int = 0, /) -> int: ...
 
     def tell(self) -> int: ...
@@ -74,7 +74,7 @@ class _Decoder(Protocol):
 class Inflate:
     """A readable stream of what ``raw`` holds compressed; ``file`` is what ``raw`` reads, if that can be read again."""
 
-    def __init__(self, raw: _Raw, kind: bytes, file: _File | None = None) -> None:
+    def __init__(self, raw: _Raw, kind: bytes, file: _BinaryFile | None = None) -> None:
         self.problem: str | None = None
         """Sets if the compressed data is damaged or cut; the stream has ended there."""
         self._raw = raw
@@ -339,7 +339,7 @@ def _zstd_parts() -> Generator[int, bytes, None]:
         yield READ
 
 
-def decompressed(magic: bytes, raw: _Raw, file: _File | None = None) -> Inflate | None:
+def decompressed(magic: bytes, raw: _Raw, file: _BinaryFile | None = None) -> Inflate | None:
     """Returns the unpacked stream, or ``None`` if ``magic`` (the first four bytes) is not that of a compression we read.
 
     ``file``: what ``raw`` reads from its start, if that can be read again.

@@ -27,7 +27,7 @@ Lines = Iterator[tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SentBytes:
     """Bytes that one side sent."""
 
     ends: Ends
@@ -49,18 +49,18 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class LineProblem:
     """Something in the text that has no known form; it was left out."""
 
     line: int
     what: str
 
 
-Found = Piece | Frame | Problem
+Found = SentBytes | Frame | LineProblem
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TextForm:
     """One form of text."""
 
     name: str
@@ -193,7 +193,7 @@ def dump(lines: Lines, *, since_first: bool = False) -> Iterator[Found]:
         link_type = own if (own := _link_type(found)) is not None else link_type
         if link_type is not None:
             return Frame(found, link_type, time_ns)
-        return Piece((CLIENT, SERVER), _direction(found), time_ns, found)
+        return SentBytes((CLIENT, SERVER), _direction(found), time_ns, found)
 
     for number, text in lines:
         if title := _TITLE.fullmatch(text):
@@ -214,7 +214,7 @@ def dump(lines: Lines, *, since_first: bool = False) -> Iterator[Found]:
         if at == 0 and data:
             yield whole()
         if at != len(data):
-            yield Problem(number, f"offset {at} where {len(data)} was to come")
+            yield LineProblem(number, f"offset {at} where {len(data)} was to come")
             data.clear()
             continue
         data += bytes.fromhex(grouped[2]) if grouped is not None else _row(text, found.end(), 16)
@@ -236,19 +236,19 @@ def follow_hex(lines: Lines) -> Iterator[Found]:
             continue
         of, at, row = int(body != text), int(offset[1], 16), _row(body, offset.end(), 16)
         if at < seen[of]:
-            yield Problem(number, f"offset {at} where {seen[of]} was to come")
+            yield LineProblem(number, f"offset {at} where {seen[of]} was to come")
             continue
         lost = at - seen[of]
         if data and (of != direction or lost or len(data) >= MOST_PIECE):
-            yield Piece((nodes[0], nodes[1]), direction, None, bytes(data))
+            yield SentBytes((nodes[0], nodes[1]), direction, None, bytes(data))
             data.clear()
         if lost:
-            yield Piece((nodes[0], nodes[1]), of, None, b"", lost)
+            yield SentBytes((nodes[0], nodes[1]), of, None, b"", lost)
         direction = of
         data += row
         seen[of] = at + len(row)
     if data:
-        yield Piece((nodes[0], nodes[1]), direction, None, bytes(data))
+        yield SentBytes((nodes[0], nodes[1]), direction, None, bytes(data))
 
 
 def follow_raw(lines: Lines) -> Iterator[Found]:
@@ -258,9 +258,9 @@ def follow_raw(lines: Lines) -> Iterator[Found]:
         if node := _NODE.fullmatch(text):
             nodes[int(node[1])] = node[2].strip("[]"), int(node[3])
         elif re.fullmatch(r"\t?(?:[0-9A-Fa-f]{2})+\s*", text):
-            yield Piece((nodes[0], nodes[1]), int(text.startswith("\t")), None, bytes.fromhex(text.strip()))
+            yield SentBytes((nodes[0], nodes[1]), int(text.startswith("\t")), None, bytes.fromhex(text.strip()))
         elif re.fullmatch(r"\t?[0-9A-Fa-f]+\s*", text):
-            yield Problem(number, "half a byte")
+            yield LineProblem(number, "half a byte")
 
 
 def plain(lines: Lines) -> Iterator[Found]:
@@ -269,12 +269,12 @@ def plain(lines: Lines) -> Iterator[Found]:
     for number, text in lines:
         digits = re.sub(r"0x|[\s:,]", "", text)
         if not re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", digits):
-            yield Problem(number, "no pairs of hex digits")
+            yield LineProblem(number, "no pairs of hex digits")
             continue
         data = bytes.fromhex(digits)
         if data:
             direction = _direction(data) if direction is None else direction
-            yield Piece((CLIENT, SERVER), direction, None, data)
+            yield SentBytes((CLIENT, SERVER), direction, None, data)
 
 
 def protocol_log(lines: Lines) -> Iterator[Found]:
@@ -284,8 +284,8 @@ def protocol_log(lines: Lines) -> Iterator[Found]:
     def finished() -> Iterator[Found]:
         if size:
             if len(data) != size:
-                yield Problem(began, f"{len(data)} bytes of {size}")
-            yield Piece(ends, direction, time_ns, bytes(data[:size]), max(0, size - len(data)))
+                yield LineProblem(began, f"{len(data)} bytes of {size}")
+            yield SentBytes(ends, direction, time_ns, bytes(data[:size]), max(0, size - len(data)))
 
     for number, text in lines:
         head = _LOG.fullmatch(text)
@@ -317,39 +317,39 @@ _NO_TIMES = "it has no times, so packets are 1 us apart from 1970 on"
 _NO_ENDS = "addresses are made up"
 _FIRST_ROW = r" .*\n(?:.*\n)?[ \t]*(?:0x)?0000:\s+[0-9A-Fa-f]{4}\b"
 _TCPDUMP = "text of tcpdump"
-SINCE_BEFORE = Form(
+SINCE_BEFORE = TextForm(
     _TCPDUMP,
     "its times have no date, so it begins in 1970",
     re.compile(rf"^{_NUMBERED}[ -]{_OF_DAY}{_FIRST_ROW}", _MULTILINE),
     dump,
 )
 FORMS = (
-    Form(
+    TextForm(
         _TCPDUMP,
         "times have no time zone and are read as UTC",
         re.compile(rf"^{_NUMBERED}\d{{4}}-\d\d-\d\d {_OF_DAY}{_FIRST_ROW}", _MULTILINE),
         dump,
     ),
-    Form(_TCPDUMP, "nothing is made up", re.compile(rf"^{_NUMBERED}\d{{9,10}}\.\d{{6,9}}{_FIRST_ROW}", _MULTILINE), dump),
-    Form(_TCPDUMP, "times have no date, so the day is 1970-01-01", re.compile(rf"^{_NUMBERED}{_OF_DAY}{_FIRST_ROW}", _MULTILINE), dump),
+    TextForm(_TCPDUMP, "nothing is made up", re.compile(rf"^{_NUMBERED}\d{{9,10}}\.\d{{6,9}}{_FIRST_ROW}", _MULTILINE), dump),
+    TextForm(_TCPDUMP, "times have no date, so the day is 1970-01-01", re.compile(rf"^{_NUMBERED}{_OF_DAY}{_FIRST_ROW}", _MULTILINE), dump),
     SINCE_BEFORE,
-    Form(
+    TextForm(
         "protocol log of the C++ SDK",
         "packets and the client's address are made up; times have no time zone and are read as UTC",
         re.compile(r"\A\s*\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\] +\d+ms \[\w{1,4}\] \[\d+,\d+\] ", _MULTILINE),
         protocol_log,
     ),
-    Form("follow view as hex digits", _NO_TIMES, re.compile(r"^Follow: tcp,raw\s*$", _MULTILINE), follow_raw),
-    Form("follow view as a hex dump", _NO_TIMES, re.compile(r"^Follow: tcp,hex\s*$", _MULTILINE), follow_hex),
-    Form(
+    TextForm("follow view as hex digits", _NO_TIMES, re.compile(r"^Follow: tcp,raw\s*$", _MULTILINE), follow_raw),
+    TextForm("follow view as a hex dump", _NO_TIMES, re.compile(r"^Follow: tcp,hex\s*$", _MULTILINE), follow_hex),
+    TextForm(
         "follow view as a hex dump",
         f"{_NO_ENDS}; {_NO_TIMES}",
         re.compile(r"^(?:\t|    )00000000  (?:[0-9A-Fa-f]{2} ){2}", _MULTILINE),
         follow_hex,
     ),
-    Form("hex dump", _NO_TIMES, re.compile(r"^[ \t]*(?:0x)?0{4,8}:\s+[0-9A-Fa-f]{4} [0-9A-Fa-f]{2,4}\b", _MULTILINE), dump),
-    Form("hex dump", _NO_TIMES, re.compile(r"^(?:0x)?0{4,8}:?\s+[0-9A-Fa-f]{2} [0-9A-Fa-f]{2} [0-9A-Fa-f]{2} ", _MULTILINE), dump),
-    Form(
+    TextForm("hex dump", _NO_TIMES, re.compile(r"^[ \t]*(?:0x)?0{4,8}:\s+[0-9A-Fa-f]{4} [0-9A-Fa-f]{2,4}\b", _MULTILINE), dump),
+    TextForm("hex dump", _NO_TIMES, re.compile(r"^(?:0x)?0{4,8}:?\s+[0-9A-Fa-f]{2} [0-9A-Fa-f]{2} [0-9A-Fa-f]{2} ", _MULTILINE), dump),
+    TextForm(
         "hex digits",
         f"one side alone; {_NO_ENDS}; {_NO_TIMES}",
         re.compile(r"\A\s*(?:0x)?(?:8[012]|08|18)[\s:,]?(?:(?:0x)?[0-9A-Fa-f]{2}[\s:,]*){23}[0-9A-Fa-fx\s:,]*\Z"),
@@ -359,7 +359,7 @@ FORMS = (
 """The forms; if several fit, the first one is taken."""
 
 
-def form_of(head: str) -> Form | None:
+def form_of(head: str) -> TextForm | None:
     """Returns the form of a text by its beginning; None for no known form."""
     found = next((form for form in FORMS if form.begins.search(head)), None)
     if found is not SINCE_BEFORE:

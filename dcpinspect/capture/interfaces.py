@@ -84,7 +84,7 @@ class NetworkInterface:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenInterface:
     """An interface that is being captured."""
 
     source: PacketSource
@@ -139,7 +139,7 @@ def interface_drops(names: Sequence[str]) -> dict[str, int]:
 
 def open_interface(
     name: str, ports: Sequence[int] | None, buffer_bytes: int, *, snaplen: int = MAX_PACKET, is_promiscuous: bool = True
-) -> Opened:
+) -> OpenInterface:
     """Begins to capture what may be of ``ports`` (None: everything). Raises UsageError for a name that is no interface, and
     CaptureError."""
     with _scapy(name) as conf:
@@ -171,7 +171,7 @@ class _Opener:
     snaplen: int
     is_promiscuous: bool
 
-    def opened(self) -> Opened:
+    def opened(self) -> OpenInterface:
         """Opens the interface through a packet socket with a ring if there is one, otherwise through Scapy's own socket."""
         if self.name == ANY and HAS_RINGS:
             return self._with_ring(PacketSocket(cooked_socket(None), ANY, is_cooked=True))
@@ -195,7 +195,7 @@ class _Opener:
                 raise
             return self._portably(kind)
 
-    def _with_ring(self, source: PacketSocket) -> Opened:
+    def _with_ring(self, source: PacketSocket) -> OpenInterface:
         try:
             instructions = None
             if self.ports is not None:
@@ -206,9 +206,9 @@ class _Opener:
         except BaseException:
             source.close()
             raise
-        return Opened(source, is_filtered=instructions is not None, buffer_bytes=room)
+        return OpenInterface(source, is_filtered=instructions is not None, buffer_bytes=room)
 
-    def _portably(self, kind: Any) -> Opened:
+    def _portably(self, kind: Any) -> OpenInterface:
         """Opens the interface through Scapy's socket, with a filter if the link type allows one."""
         from scapy.error import Scapy_Exception
 
@@ -217,11 +217,11 @@ class _Opener:
             for expression in (f"{wanted} or vlan", wanted):
                 try:
                     sock = kind(iface=self.name, filter=expression, promisc=self.is_promiscuous)
-                    return Opened(ScapySocket(sock, self.name, self.snaplen), is_filtered=True, buffer_bytes=None)
+                    return OpenInterface(ScapySocket(sock, self.name, self.snaplen), is_filtered=True, buffer_bytes=None)
                 except (ImportError, Scapy_Exception):
                     continue
         sock = kind(iface=self.name, promisc=self.is_promiscuous)
-        return Opened(ScapySocket(sock, self.name, self.snaplen), is_filtered=False, buffer_bytes=None)
+        return OpenInterface(ScapySocket(sock, self.name, self.snaplen), is_filtered=False, buffer_bytes=None)
 
 
 def _how_to_be_allowed() -> str:

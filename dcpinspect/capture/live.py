@@ -19,7 +19,7 @@ from dcpinspect import errors
 from dcpinspect.capture import rights
 from dcpinspect.capture.batch import PacketBatch, pause
 from dcpinspect.capture.clock import EVERY_S, CaptureClock
-from dcpinspect.capture.open import CaptureFile, Problem
+from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.capture.packing import Packer
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.recorded_files import Limits
@@ -57,7 +57,7 @@ def _held_back() -> Iterator[None]:
 
 
 @dataclass(slots=True)
-class Numbers:
+class RecorderCounts:
     """What the recorder has counted so far."""
 
     packets: int = 0
@@ -96,7 +96,7 @@ class LiveCapture:
         change how it is done. ``packing``: how the files of a ring are compressed once they were read, as in ``zstd``.
         """
         self.files = [CaptureFile(", ".join(interfaces), "live")]
-        self.numbers = Numbers()
+        self.numbers = RecorderCounts()
         self.lost = 0
         """Number of packets that were recorded but gone before they were read, because the ring or the spool was full."""
         self._tell = tell
@@ -165,7 +165,7 @@ class LiveCapture:
         return self.files[0].packets
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[FileDamage]:
         """Interfaces that are gone, and files that ended."""
         return self.files[0].problems
 
@@ -223,7 +223,7 @@ class LiveCapture:
         due = time.monotonic() + EVERY_S
         while True:
             walk = format_.walk(window.data, window.size, final=window.at_end)
-            found = [Problem(file.name, None, what) for _, what in walk.problems]
+            found = [FileDamage(file.name, None, what) for _, what in walk.problems]
             file.problems.extend(found[: MAX_PROBLEMS - len(file.problems)])
             if len(walk.offset):
                 data, columns = window.data[: window.size], (walk.offset, walk.captured, walk.wire, walk.time_ns, walk.link_type)
@@ -294,7 +294,7 @@ class LiveCapture:
     def _hear_the_end(self) -> None:
         if not self._is_ended and not self._chain.is_complete:
             file = self.files[0]
-            file.problems.append(Problem(file.name, None, "the process that records was killed; the file has what it wrote"))
+            file.problems.append(FileDamage(file.name, None, "the process that records was killed; the file has what it wrote"))
         self._is_ended = self._chain.is_complete = True
 
     def _take(self, said: dict[str, Any]) -> None:
@@ -309,10 +309,10 @@ class LiveCapture:
         if "line" in said:
             self._tell(said["line"])
         if "problem" in said:
-            self.problems.append(Problem(said["problem"][0], None, said["problem"][1]))
+            self.problems.append(FileDamage(said["problem"][0], None, said["problem"][1]))
         if "counts" in said:
             counts = [None if one is None else (one[0], one[1]) for one in said["counts"]]
-            self.numbers = Numbers(said["packets"], said["bytes"], counts, said["unrecorded"], said["interface_drops"])
+            self.numbers = RecorderCounts(said["packets"], said["bytes"], counts, said["unrecorded"], said["interface_drops"])
             self._chain.total = self.numbers.packets
             while self._recorded and self._recorded[0][1] <= self.packets:
                 self._recorded.popleft()

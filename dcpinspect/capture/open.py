@@ -20,7 +20,7 @@ from dcpinspect.capture.mended import CERTAIN, NO_TERMINAL
 from dcpinspect.capture.no_capture import HEAD, what_it_is
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
-from dcpinspect.capture.source import STDIN, Source, Storage, Window
+from dcpinspect.capture.source import STDIN, ByteSource, Storage, Window
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS, Format, InterfaceCounts, Walk
 from dcpinspect.errors import CaptureError, UsageError
@@ -39,7 +39,7 @@ _PEEK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FileDamage:
     """A damaged place in a capture file."""
 
     file: str
@@ -60,7 +60,7 @@ class CaptureFile:
     packets: int = 0
     overlaps: bool = False
     """Whether its first packet is older than the last one of the file before."""
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[FileDamage] = field(default_factory=list)
     counts: Sequence[InterfaceCounts] = ()
     """What the capture itself says of its interfaces, as far as it was read."""
     notes: Sequence[bytes] = ()
@@ -73,9 +73,9 @@ class CaptureFile:
     """For a text that stands for packets: what it is, and what is made up. For a capture that was mended: what was wrong. Else None."""
 
     @property
-    def all_problems(self) -> list[Problem]:
+    def all_problems(self) -> list[FileDamage]:
         """Damaged places, and what is not read, as far as the file was read."""
-        return [*self.problems, *(Problem(self.name, None, str(one)) for one in self.unread if one.is_a_lack)]
+        return [*self.problems, *(FileDamage(self.name, None, str(one)) for one in self.unread if one.is_a_lack)]
 
 
 class Capture:
@@ -92,9 +92,9 @@ class Capture:
         _check_named_once(paths)
         self.files = [CaptureFile(path) for path in paths]
         """Files in reading order; ``PacketBatch.file`` is a place in this list."""
-        self.on_problem: Callable[[Problem], object] = lambda _: None
+        self.on_problem: Callable[[FileDamage], object] = lambda _: None
         """Called with each damaged place that is met."""
-        self._left_out: list[Problem] = []
+        self._left_out: list[FileDamage] = []
         """Files of directories that cannot be read."""
         self.position = 0
         """Number of bytes of the files read so far, as stored; for pipes, unpacked bytes."""
@@ -120,7 +120,7 @@ class Capture:
             except CaptureError as error:
                 if not isinstance(path, Inside):
                     raise
-                self._left_out.append(Problem(path, None, f"left out, for it {error.what}"))
+                self._left_out.append(FileDamage(path, None, f"left out, for it {error.what}"))
                 if len(self._left_out) == len(self.files):
                     raise
         self.files = sorted((file for file in self.files if file.name in first), key=lambda file: first[file.name])
@@ -159,7 +159,7 @@ class Capture:
         return sum(state.st_size for state in states) if is_known else None
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[FileDamage]:
         """Files of directories that were left out, and damaged places met so far, in reading order."""
         return [*self._left_out, *(problem for file in self.files for problem in file.all_problems)]
 
@@ -206,7 +206,9 @@ class Capture:
             file.unread = reader.format.unread
             for walk, window in reader:
                 self.position = before + reader.source.position
-                found = [Problem(file.name, None if reader.source.is_text else window.file_offset + at, what) for at, what in walk.problems]
+                found = [
+                    FileDamage(file.name, None if reader.source.is_text else window.file_offset + at, what) for at, what in walk.problems
+                ]
                 for problem in found[: MAX_PROBLEMS - len(file.problems)]:
                     file.problems.append(problem)
                     self.on_problem(problem)
@@ -259,7 +261,7 @@ class _Reader:
     """One file, walked buffer by buffer."""
 
     def __init__(self, path: str, batch_bytes: int, *, follow: bool = False, only_text: bool = False) -> None:
-        self.source = Source(path, follow=follow)
+        self.source = ByteSource(path, follow=follow)
         if only_text and not self.source.is_text:
             self.source.close()
             raise CaptureError(path, None, "is no text in a form that stands for packets", "docs/logs.md has the forms")

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.capture import rights
-from dcpinspect.capture.interfaces import Opened, PacketSource, interface_drops, interfaces, open_interface
+from dcpinspect.capture.interfaces import OpenInterface, PacketSource, interface_drops, interfaces, open_interface
 from dcpinspect.capture.kernel_filter import expression
 from dcpinspect.capture.packet_socket import RETIRE_MS
 from dcpinspect.capture.recorded_files import EVERYTHING, Limits, NoRoom, RecordedFiles
@@ -184,7 +184,7 @@ class Recorder:
         )
         self._began = time.monotonic()
 
-    def _open(self, name: str) -> Opened:
+    def _open(self, name: str) -> OpenInterface:
         wishes = self._wishes
         if wishes.ssh is not None:
             from dcpinspect.capture.ssh import RemoteInterface  # deferred: few need it
@@ -193,7 +193,7 @@ class Recorder:
                 wishes.ssh, wishes.tcpdump, name, wishes.ports, buffer_bytes=wishes.buffer_bytes, snaplen=wishes.snaplen
             )
             self._sources.append(remote)
-            return Opened(remote, is_filtered=True, buffer_bytes=None)
+            return OpenInterface(remote, is_filtered=True, buffer_bytes=None)
         opened = open_interface(name, wishes.ports, wishes.buffer_bytes, snaplen=wishes.snaplen, is_promiscuous=wishes.is_promiscuous)
         self._sources.append(opened.source)
         return opened

@@ -87,7 +87,7 @@ class Pipe(FileIO):
         return 0 if time.monotonic() >= self.ends_at else super().readinto(target)
 
 
-class Source:
+class ByteSource:
     """The bytes of one capture, decompressed. A source knows its name, and whether to wait for more bytes than there are."""
 
     def __init__(self, path: str, *, follow: bool = False) -> None:
@@ -307,7 +307,7 @@ class Stream(Protocol):
     """The source that a window reads."""
 
     def readinto(self, target: memoryview, /) -> int | None:
-        """Reads bytes, as ``Source.readinto`` does."""
+        """Reads bytes, as ``ByteSource.readinto`` does."""
 
 
 class Window:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dcpinspect.capture.hex_lines import Ends, Form, Found, Frame, Piece, Problem, form_of
+from dcpinspect.capture.hex_lines import Ends, Found, Frame, LineProblem, SentBytes, TextForm, form_of
 from dcpinspect.capture.no_capture import is_in_hex
 
 HEAD = 1 << 14
@@ -30,7 +30,7 @@ _ACK_PUSH = 0x18
 class TextPackets:
     """A readable stream with the pcap file that a text becomes."""
 
-    def __init__(self, raw: object, form: Form) -> None:
+    def __init__(self, raw: object, form: TextForm) -> None:
         """``raw``: has ``readinto`` and ``close``; its first bytes are those that were recognised."""
         self.problem: str | None = None
         """The first place that has no known form, and how many such places there are."""
@@ -68,7 +68,7 @@ class TextPackets:
             for line in whole:
                 number += 1
                 if is_long or len(rest) + len(line) > _MOST_LINE:
-                    self._note(Problem(number, "a line that is too long"))
+                    self._note(LineProblem(number, "a line that is too long"))
                 else:
                     yield number, (rest + line).decode("latin-1").rstrip("\r")
                 rest, is_long = b"", False
@@ -77,11 +77,11 @@ class TextPackets:
             if len(rest) > _MOST_LINE:
                 rest, is_long = b"", True
         if is_long:
-            self._note(Problem(number + 1, "a line that is too long"))
+            self._note(LineProblem(number + 1, "a line that is too long"))
         elif rest:
             yield number + 1, rest.decode("latin-1").rstrip("\r")
 
-    def _note(self, problem: Problem) -> None:
+    def _note(self, problem: LineProblem) -> None:
         self._problems += 1
         if self._problems == 1:
             self._first = f"line {problem.line}: {problem.what}" if problem.line else problem.what
@@ -92,7 +92,7 @@ class TextPackets:
         segments = _Segments()
         link = None
         for found in self._form.pieces(self._lines()):
-            if isinstance(found, Problem):
+            if isinstance(found, LineProblem):
                 self._note(found)
                 continue
             kind = found.link_type if isinstance(found, Frame) else _RAW_IP
@@ -100,7 +100,7 @@ class TextPackets:
                 link = kind
                 yield _header(link)  # as of another file behind the first
             if found.time_ns is not None and not 0 <= found.time_ns <= _MOST_NS:
-                self._note(Problem(0, "times before 1970 or after 2106, which no pcap file has"))
+                self._note(LineProblem(0, "times before 1970 or after 2106, which no pcap file has"))
                 found = replace(found, time_ns=None)
             yield from segments.records(found)
         if link is None:
@@ -123,7 +123,7 @@ class _Segments:
         """Yields the pcap records of one piece."""
         if isinstance(found, Frame):
             yield self._record(found.time_ns, found.data)
-        elif isinstance(found, Piece):
+        elif isinstance(found, SentBytes):
             seqs = self._seqs.setdefault(found.ends, [_FIRST_SEQ, _FIRST_SEQ])
             for at in range(0, len(found.data), _SEGMENT):
                 data = found.data[at : at + _SEGMENT]
@@ -136,7 +136,7 @@ class _Segments:
         seconds, rest = divmod(self._last_ns, 10**9)
         return struct.pack("<IIII", seconds, rest, len(packet), len(packet)) + packet
 
-    def _packet(self, piece: Piece, seqs: list[int], data: bytes) -> bytes:
+    def _packet(self, piece: SentBytes, seqs: list[int], data: bytes) -> bytes:
         (client, client_port), (server, server_port) = piece.ends
         source, target = self._address(client, None), self._address(server, None)
         if len(source) != len(target):

@@ -20,7 +20,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
-    from dcpinspect.capture.open import Problem
+    from dcpinspect.capture.open import FileDamage
     from dcpinspect.engine import Keeper
     from dcpinspect.export.formats import TableFormat
     from dcpinspect.export.json import ValueLimit
@@ -303,7 +303,7 @@ class Files:
         ):
             yield reading
 
-    def _tell(self, problem: Problem) -> None:
+    def _tell(self, problem: FileDamage) -> None:
         """Tells damage of a followed capture when it is met: its end may be days away."""
         if self._told < MAX_LINES:
             complain_of([problem])

@@ -13,7 +13,7 @@ from dcpinspect.escape import escape
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from dcpinspect.capture.open import Problem
+    from dcpinspect.capture.open import FileDamage
     from dcpinspect.reading import Reading
 
 MAX_LINES = 10
@@ -56,7 +56,7 @@ def _merging(reading: Reading) -> str:
     )
 
 
-def complain_of(problems: Sequence[Problem], complain: Callable[[object], None] = terminal.complain) -> None:
+def complain_of(problems: Sequence[FileDamage], complain: Callable[[object], None] = terminal.complain) -> None:
     """Prints a line for each of these damaged places."""
     for problem in problems:
         complain(DamagedCapture(problem.file, problem.offset, problem.what, "all that is readable was read"))

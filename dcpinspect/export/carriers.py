@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.capture.batch import Column
-from dcpinspect.protocol.brief import Told
+from dcpinspect.protocol.brief import BriefMessages
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.transport.chunk import StreamChunk
 
@@ -73,7 +73,7 @@ class Carriers:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
+    def add(self, chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> None:
         """Adds the arguments of ``engine.Keeper.keep``."""
         fresh = [*map(_of_chunk, chunks), *map(_of_told, told)]
         self._fresh += fresh
@@ -120,7 +120,7 @@ class Carriers:
         return self._line
 
 
-def ends(chunks: Sequence[StreamChunk], told: Sequence[Told]) -> Iterator[End]:
+def ends(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> Iterator[End]:
     """Yields the ends of directions among the arguments of ``Carriers.add``."""
     for chunk in chunks:
         last = _of_chunk(chunk)[-1:] if chunk.is_end else ()

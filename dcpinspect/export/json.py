@@ -13,7 +13,7 @@ from typing import Any, Literal
 from dcpinspect.export.bounded import chosen
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
-from dcpinspect.protocol.fields import Kind, bit_names
+from dcpinspect.protocol.fields import FieldKind, bit_names
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message, Value
 from dcpinspect.protocol.statuses import status_name
@@ -121,7 +121,7 @@ def specific_numbers(message: Message) -> dict[str, Any]:
             continue
         if field.group:
             out.setdefault(field.group, []).append(_record(field))
-        elif field.spec is not None and field.spec.kind is Kind.FLATBUFFER:
+        elif field.spec is not None and field.spec.kind is FieldKind.FLATBUFFER:
             out.update({slot.name: scalar_value(slot) for slot in field.fields})
         elif field.spec is not None and not field.spec.reserved and field.name not in _SECTIONS:
             out[field.name] = scalar_value(field)
@@ -131,8 +131,8 @@ def specific_numbers(message: Message) -> dict[str, Any]:
 
 
 def _record(field: FieldValue) -> Any:
-    if not field.fields or (field.spec is not None and field.spec.kind is Kind.FEATURE):
-        return field.meaning if field.spec is not None and field.spec.kind is Kind.FEATURE else scalar_value(field)
+    if not field.fields or (field.spec is not None and field.spec.kind is FieldKind.FEATURE):
+        return field.meaning if field.spec is not None and field.spec.kind is FieldKind.FEATURE else scalar_value(field)
     return {part.name: scalar_value(part) for part in field.fields}
 
 
@@ -155,7 +155,7 @@ def field_object(field: FieldValue, values: ValueLimit, *, is_bulk: bool = False
     if is_bulk and values != "full":
         raw = raw[: values if isinstance(values, int) else 0]
     value = field.value
-    if field.spec is not None and field.spec.kind is Kind.DOCUMENT:
+    if field.spec is not None and field.spec.kind is FieldKind.DOCUMENT:
         value = None  # the object under "value" has it, unwrapped
     elif isinstance(value, bytes):
         value = None  # the hex digits say everything

@@ -13,7 +13,7 @@ from dcpinspect.export.row_programs import COLUMN, HEADER_CONSTANTS, WORDY, Look
 from dcpinspect.export.row_run import RowRun
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
-from dcpinspect.protocol.fields import Kind
+from dcpinspect.protocol.fields import FieldKind
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
@@ -115,7 +115,7 @@ class JsonPrograms(Programs):
         spec = field.spec
         if spec is None or not spec.kind.size:
             return False
-        if spec.flags or spec.words or (not in_head and (spec.values is not None or spec.kind in WORDY)) or spec.kind is Kind.I64:
+        if spec.flags or spec.words or (not in_head and (spec.values is not None or spec.kind in WORDY)) or spec.kind is FieldKind.I64:
             builder.add(rt.FRAGMENT, len(COLUMN) + len(look_ups))
             look_ups.append(LookUp(field.name, field.offset, field.size, _head_text if in_head else _field_text))
             return True
@@ -123,15 +123,15 @@ class JsonPrograms(Programs):
             _add_start(builder, field)
             builder.add(rt.HEX, field.offset, field.size)
             builder.text(b'","value":')
-        if spec.kind in (Kind.UUID, Kind.CAS):
+        if spec.kind in (FieldKind.UUID, FieldKind.CAS):
             _add_hex64(builder, field.offset)
         else:
             builder.add(rt.NUMBER, field.offset, field.size)
         if not in_head:
             builder.text(b',"meaning":')
-            if spec.kind is Kind.CAS:
+            if spec.kind is FieldKind.CAS:
                 builder.add(rt.CAS_TIME, field.offset)
-            elif spec.kind is Kind.TIME:
+            elif spec.kind is FieldKind.TIME:
                 builder.text(b'"')
                 builder.add(rt.SECONDS, field.offset)
                 builder.text(b'"')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.export import row_text as rt
-from dcpinspect.protocol.fields import Field, Kind
+from dcpinspect.protocol.fields import Field, FieldKind
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.records import dataclass
@@ -19,7 +19,7 @@ NO_KEY, OWN, ASKED_HERE, ASKED_BEFORE = range(4)
 """Whose key a line has: none, the message's, that of a request in the batch, or that of an earlier request, which stands beside the bytes
 of the batch."""
 
-_UNSIGNED = frozenset({Kind.U8, Kind.U16, Kind.U32, Kind.U64, Kind.SEQNO})
+_UNSIGNED = frozenset({FieldKind.U8, FieldKind.U16, FieldKind.U32, FieldKind.U64, FieldKind.SEQNO})
 
 
 @dataclass(frozen=True, slots=True)

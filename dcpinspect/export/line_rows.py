@@ -28,9 +28,9 @@ from dcpinspect.export.line_programs import (
 )
 from dcpinspect.export.row_text import RowWriter, alike, completed, write_rows
 from dcpinspect.kernels.kernel import Ints, Octets
-from dcpinspect.protocol.columns import Mask, Numbers, Rows, numbers_at
+from dcpinspect.protocol.columns import Mask, NumberColumn, Rows, numbers_at
 from dcpinspect.protocol.decode import BAD_PREFIX
-from dcpinspect.protocol.fields import Kind
+from dcpinspect.protocol.fields import FieldKind
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.records import dataclass
@@ -49,7 +49,7 @@ _LAYOUT_BITS = 12
 _LATEST_NS = 253_402_300_800 * 10**9
 """The year 10000, in nanoseconds since 1970."""
 
-_HAS_PREFIX = np.array([*(layout.key is not None and layout.key.kind is Kind.KEY for layout in LAYOUTS), False, False], dtype=np.bool_)
+_HAS_PREFIX = np.array([*(layout.key is not None and layout.key.kind is FieldKind.KEY for layout in LAYOUTS), False, False], dtype=np.bool_)
 _SAID_ONCE = np.isin(np.arange(256), np.array(SAID_ONCE))
 
 
@@ -351,7 +351,7 @@ def _says_the_same(batch: MessageBatch, index: int) -> bool:
         layout is None
         or decoded.opcode[index] == Opcode.DCP_SYSTEM_EVENT
         or decoded.datatype[index]
-        or (layout.key is not None and layout.key.kind is Kind.KEY)
+        or (layout.key is not None and layout.key.kind is FieldKind.KEY)
     ):
         return False
     return decoded.opcode[index] != Opcode.DCP_STREAM_REQ or bool(decoded.is_response[index]) or decoded.value.size[index] <= 0
@@ -362,6 +362,6 @@ def _without_opaque(batch: MessageBatch, index: int) -> bytes:
     return said[:12] + said[16:]
 
 
-def _given(numbers: Numbers, at: Any) -> Mask:
+def _given(numbers: NumberColumn, at: Any) -> Mask:
     given: Mask = np.ones(len(numbers.values), dtype=np.bool_)[at] if numbers.valid is None else numbers.valid[at]
     return given

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 
 from dcpinspect.export import row_text as rt
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
-from dcpinspect.protocol.fields import Kind
+from dcpinspect.protocol.fields import FieldKind
 from dcpinspect.protocol.meanings import collection_name
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.protocol.session import STATE_NAMES
@@ -44,7 +44,7 @@ COLUMN = {name: number for number, name in enumerate(_COLUMNS)}
 
 HEADER_CONSTANTS = frozenset({"magic", "opcode", "datatype", "status"})
 """Header fields that are the same in all messages of a kind."""
-WORDY = frozenset({Kind.COMMAND, Kind.STATUS, Kind.FEATURE, Kind.I64})
+WORDY = frozenset({FieldKind.COMMAND, FieldKind.STATUS, FieldKind.FEATURE, FieldKind.I64})
 """Kinds of fields whose meaning is looked up."""
 
 
@@ -106,7 +106,7 @@ class Programs(ABC):
         message = batch.annotate(index)
         parts = [part for field in message.fields for part in field.walk()]
         # the name of an id depends on more than the kind of message
-        if message.problems or message.missing or any(part.hidden or (part.spec and part.spec.kind is Kind.ID) for part in parts):
+        if message.problems or message.missing or any(part.hidden or (part.spec and part.spec.kind is FieldKind.ID) for part in parts):
             return None
         if datatype_of(message) & (SNAPPY | XATTR) == SNAPPY and message.value is not None and not message.value.body:
             return None  # the block could not be decompressed, so this message does not show what others have

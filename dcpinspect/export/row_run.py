@@ -20,7 +20,7 @@ from dcpinspect.export.row_programs import COLUMN, Programs, RowKind
 from dcpinspect.kernels.kernel import Ints, Octets
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
-from dcpinspect.protocol.fields import Field, Kind, Layout, Records
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.meanings import are_json, json_error
@@ -48,9 +48,11 @@ _REDACTED_ROOM = 1 << 10
 def _is_plain(layout: Layout, *, has_value: bool) -> bool:
     """Whether messages of a layout can be written by a program: fixed numbers, perhaps a key, and no value, a document or a log."""
     fixed = all(spec.kind.size for spec in layout.extras)
-    value = not layout.value or (len(layout.value) == 1 and isinstance(layout.value[0], Field) and layout.value[0].kind is Kind.DOCUMENT)
+    value = not layout.value or (
+        len(layout.value) == 1 and isinstance(layout.value[0], Field) and layout.value[0].kind is FieldKind.DOCUMENT
+    )
     value |= bool(_log_entry(layout)) if has_value else not layout.value_required
-    key = layout.key is None or layout.key.kind in (Kind.KEY, Kind.TEXT)
+    key = layout.key is None or layout.key.kind in (FieldKind.KEY, FieldKind.TEXT)
     secret = Trait.TOKEN in opcode_traits(layout.opcode, server=layout.server)
     return fixed and value and key and not secret and not layout.legacy and layout.check is None
 
@@ -58,9 +60,9 @@ def _is_plain(layout: Layout, *, has_value: bool) -> bool:
 def _log_entry(layout: Layout) -> int:
     """Returns the size of an entry, for a layout whose value is a log of numbers without looked-up texts; 0 for other layouts."""
     log = layout.value[0] if len(layout.value) == 1 else None
-    if not isinstance(log, Records) or len(log.fields) == 1:
+    if not isinstance(log, RecordList) or len(log.fields) == 1:
         return 0
-    is_plain = all(spec.kind in (Kind.SEQNO, Kind.UUID) and spec.values is None and not spec.flags for spec in log.fields)
+    is_plain = all(spec.kind in (FieldKind.SEQNO, FieldKind.UUID) and spec.values is None and not spec.flags for spec in log.fields)
     return sum(spec.kind.size for spec in log.fields) if is_plain else 0
 
 

@@ -31,8 +31,8 @@ from dcpinspect.export.number_text import (
 )
 from dcpinspect.export.span_text import clipped, put_dump, put_pairs, put_plain, put_shown, put_text, put_xattrs, trimmed
 from dcpinspect.kernels.kernel import Ints, Octets, copy, inline, kernel, step
-from dcpinspect.kernels.structs import Rows as Records
 from dcpinspect.kernels.structs import Struct, T, Tables, number
+from dcpinspect.kernels.structs import StructRows as Records
 from dcpinspect.protocol.columns import Rows
 
 # Operations, with the meaning of their arguments. They are plain numbers, because machine code has these as constants; a number of an

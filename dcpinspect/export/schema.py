@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dcpinspect.export.json import SCHEMA
-from dcpinspect.protocol.fields import Field, Kind, Records
+from dcpinspect.protocol.fields import Field, FieldKind, RecordList
 from dcpinspect.protocol.layouts import LAYOUTS
 
 _HEX64 = {"type": "string", "pattern": "^0x[0-9a-f]{16}$"}
@@ -25,9 +25,9 @@ def _of_field(spec: Field) -> dict[str, Any]:
         return _WORDS
     if spec.words:
         return {"type": "string"}
-    if spec.kind in (Kind.UUID, Kind.CAS):
+    if spec.kind in (FieldKind.UUID, FieldKind.CAS):
         return _HEX64
-    if spec.kind is Kind.I64:
+    if spec.kind is FieldKind.I64:
         return {"type": "integer"}
     return _COUNT if spec.kind.size else _TEXT
 
@@ -37,7 +37,7 @@ def _specific() -> dict[str, Any]:
     found: dict[str, list[dict[str, Any]]] = {}
     for layout in LAYOUTS:
         for item in (*layout.extras, *layout.value):
-            if isinstance(item, Records):
+            if isinstance(item, RecordList):
                 single = len(item.fields) == 1
                 inner = {field.name: _nullable(_of_field(field)) for field in item.fields}
                 records = {"type": "string"} if single else {"type": "object", "properties": inner, "required": list(inner)}

@@ -30,7 +30,7 @@ from dcpinspect.export.openings import Openings
 from dcpinspect.export.plain_packets import PlainPackets
 from dcpinspect.export.whole import Chosen, WholeTalks
 from dcpinspect.findings.finding import Place
-from dcpinspect.protocol.brief import Told
+from dcpinspect.protocol.brief import BriefMessages
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
@@ -114,7 +114,7 @@ class Subset:
         """Sets the reading that this is the keeper of, before it begins."""
         self._reading = reading
 
-    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> None:
         """Takes packets, chunks and messages; see ``engine.Keeper``."""
         assert self._reading is not None
         if self._plain is not None:

@@ -16,7 +16,7 @@ from dcpinspect.export.row_run import RowRun
 from dcpinspect.kernels.kernel import Ints, Octets
 from dcpinspect.protocol.columns import Rows, numbers_at
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
-from dcpinspect.protocol.fields import Kind
+from dcpinspect.protocol.fields import FieldKind
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import FieldValue, Message
@@ -134,9 +134,9 @@ class _TablePrograms(Programs):
         else:
             builder.text(b"0x")
             builder.add(rt.HEX, field.offset, field.size)
-            if spec.kind is Kind.CAS:
+            if spec.kind is FieldKind.CAS:
                 builder.add(rt.CAS_REMARK, field.offset)
-            elif spec.kind is Kind.TIME:
+            elif spec.kind is FieldKind.TIME:
                 builder.text(b" (")
                 builder.add(rt.SECONDS, field.offset)
                 builder.text(b")")

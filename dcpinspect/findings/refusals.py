@@ -25,7 +25,7 @@ from dcpinspect.findings.finding import Key as FaultKey
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
-from dcpinspect.kernels.structs import Ints, Rows, Struct, T, nested, number
+from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, nested, number
 from dcpinspect.protocol import columns
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
@@ -102,7 +102,7 @@ class Sent(Struct[T]):
     seqno: T = number("Its seqno, biased, LEAST for none.")
 
 
-class SentMessages(Sent[Ints], Rows[Sent]):
+class SentMessages(Sent[Ints], StructRows[Sent]):
     """The messages of streams, in order of rows."""
 
 

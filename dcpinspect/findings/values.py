@@ -11,7 +11,7 @@ from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotate import RECORD_RULES
 from dcpinspect.protocol.choose import Choice
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
-from dcpinspect.protocol.fields import Field, Kind, Layout, Records, Side, fixed_size
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, MessageSide, RecordList, fixed_size
 from dcpinspect.protocol.meanings import are_json
 from dcpinspect.protocol.secrecy import hides_value
 from dcpinspect.protocol.values import unwrap
@@ -30,11 +30,11 @@ def broken_values(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
             continue
         is_single = len(items) == 1 and isinstance(item, Field) and item.size is None
         has_value = rows[batch.decoded.value.size[rows] > 0]
-        if is_single and isinstance(item, Field) and item.kind is Kind.DOCUMENT:
+        if is_single and isinstance(item, Field) and item.kind is FieldKind.DOCUMENT:
             _documents(batch, has_value, layout if choice.extras_fit else None, item, found)
         elif item is None or (is_single and isinstance(item, Field) and item.kind in _TEXTS):
             _texts(batch, _read(batch, has_value), item if isinstance(item, Field) else _BYTES, found)
-        elif len(items) == 1 and isinstance(item, Records) and fixed_size(item.fields):
+        elif len(items) == 1 and isinstance(item, RecordList) and fixed_size(item.fields):
             _records(batch, has_value, item, found)
         elif fixed_size(items) is None:
             _annotated(batch, rows, found)
@@ -44,12 +44,12 @@ def broken_values(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
 
 def _is_hidden(batch: MessageBatch, row: int, choice: Choice) -> bool:
     decoded = batch.decoded
-    side: Side = "response" if decoded.is_response[row] else "request"
+    side: MessageSide = "response" if decoded.is_response[row] else "request"
     return hides_value(choice, int(decoded.opcode[row]), side, server=bool(decoded.is_server[row]))
 
 
-_TEXTS = (Kind.BYTES, Kind.TEXT, Kind.JSON, Kind.ERROR)
-_BYTES = Field("value", 0, Kind.BYTES, "value")
+_TEXTS = (FieldKind.BYTES, FieldKind.TEXT, FieldKind.JSON, FieldKind.ERROR)
+_BYTES = Field("value", 0, FieldKind.BYTES, "value")
 
 
 def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document: Field, found: dict[str, list[int]]) -> None:
@@ -75,11 +75,11 @@ def _texts(batch: MessageBatch, rows: Rows, text: Field, found: dict[str, list[i
 
     Who is asked for something in a text that is no JSON refuses that: other rules tell it, with what is to be done.
     """
-    if text.kind is Kind.JSON:
+    if text.kind is FieldKind.JSON:
         is_asked = ~batch.decoded.is_response[rows]
         _texts(batch, rows[is_asked], _BYTES, found)
         rows = rows[~is_asked]
-    elif text.kind is not Kind.ERROR:
+    elif text.kind is not FieldKind.ERROR:
         rows = rows[(batch.decoded.datatype[rows] & datatypes.SNAPPY) != 0]
     _judge(batch, rows, text, found)
 
@@ -92,7 +92,7 @@ def _judge(batch: MessageBatch, rows: Rows, spec: Field, found: dict[str, list[i
             found.setdefault(rule, []).append(row)
 
 
-def _records(batch: MessageBatch, rows: Rows, records: Records, found: dict[str, list[int]]) -> None:
+def _records(batch: MessageBatch, rows: Rows, records: RecordList, found: dict[str, list[int]]) -> None:
     """Checks that records of one size fill the value."""
     wrong = batch.decoded.value.size[rows] % (fixed_size(records.fields) or 1) != 0
     found.setdefault(RECORD_RULES.get(records.name, "length-mismatch"), []).extend(rows[wrong].tolist())

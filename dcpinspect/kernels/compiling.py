@@ -22,7 +22,7 @@ from numba.np import arrayobj
 
 from dcpinspect.kernels.kernel import HELPERS
 from dcpinspect.kernels.library import parse_signature, symbol
-from dcpinspect.kernels.structs import Rows, Struct, Tables
+from dcpinspect.kernels.structs import Struct, StructRows, Tables
 
 VERSION = f"3 numba {numba.__version__} llvmlite {llvmlite.__version__}"
 """Its first number changes with what is said here to numba and LLVM."""
@@ -233,7 +233,7 @@ def _type_of(kind: Any, from_dtype: Any, types: Any) -> Any:
     if not (isinstance(kind, type) and issubclass(kind, Struct)):
         return types.Array(types.int64, 1, "C")
     record = from_dtype(kind.dtype)
-    return types.Array(record, 1, "C") if issubclass(kind, Rows) else record
+    return types.Array(record, 1, "C") if issubclass(kind, StructRows) else record
 
 
 def _always(function: Callable[..., Any]) -> Callable[..., Any]:

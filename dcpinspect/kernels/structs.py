@@ -73,11 +73,11 @@ class Field:
             return self
         column = table.array[self.name]
         if self.is_pair:
-            return Pair(column)
+            return FieldPair(column)
         return column if self.struct is None else self.struct._columns(column)
 
     def __set__(self, table: Any, values: Any) -> None:
-        table.array[self.name] = values.array if isinstance(values, Struct | Pair) else values
+        table.array[self.name] = values.array if isinstance(values, Struct | FieldPair) else values
 
 
 class _Declared:
@@ -117,7 +117,7 @@ def nested(struct: type[Struct[Any]], meaning: str) -> Any:
     return _Declared(meaning, struct=struct)
 
 
-class Pair(Generic[T]):
+class FieldPair(Generic[T]):
     """A field of two integers, one for each direction; in a table, two columns."""
 
     def __init__(self, array: Ints) -> None:
@@ -231,7 +231,7 @@ def _reset_row(struct: Any) -> npt.NDArray[np.void]:
     return row
 
 
-class Rows(Generic[R]):
+class StructRows(Generic[R]):
     """A table of records. A class that also inherits from their struct has their fields as columns."""
 
     dtype: ClassVar[np.dtype[np.void]]
@@ -333,7 +333,7 @@ class Tables:
 
     def check(self) -> None:
         """Raises ValueError if a row number is outside its table: it would make a kernel write anywhere."""
-        rows = {name: len(table) for name in self.members() if isinstance(table := getattr(self, name, None), Rows)}
+        rows = {name: len(table) for name in self.members() if isinstance(table := getattr(self, name, None), StructRows)}
         for name in rows:
             _check(f"{type(self).__name__}.{name}", getattr(self, name), getattr(self, name).array, rows)
 
@@ -342,7 +342,7 @@ class Tables:
         return np.array([word for name in self.members() for word in _words(getattr(self, name))], dtype=np.int64)
 
 
-def _check(name: str, struct: type[Struct[Any]] | Rows[Any], array: npt.NDArray[np.void], rows: Mapping[str, int]) -> None:
+def _check(name: str, struct: type[Struct[Any]] | StructRows[Any], array: npt.NDArray[np.void], rows: Mapping[str, int]) -> None:
     for field in struct.fields.values():
         column = array[field.name]
         if field.struct is not None:
@@ -357,7 +357,7 @@ def _is_member(kind: Any) -> bool:
 
 
 def _view(member: Any) -> Any:
-    if isinstance(member, Rows):
+    if isinstance(member, StructRows):
         return member.records()
     return member.data if isinstance(member, np.ndarray) else member
 
@@ -367,7 +367,7 @@ def _words(member: Any) -> tuple[int, int]:
         return ctypes.addressof(member), 1
     if isinstance(member, int):
         return member, 0
-    array = member.array if isinstance(member, Rows) else member
+    array = member.array if isinstance(member, StructRows) else member
     if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
         msg = "a kernel takes contiguous arrays that it may write"
         raise TypeError(msg)

@@ -14,7 +14,7 @@ from dcpinspect.protocol.annotation import Annotation
 from dcpinspect.protocol.choose import Choice, choose
 from dcpinspect.protocol.command_statuses import refusal_meaning
 from dcpinspect.protocol.features import feature_name
-from dcpinspect.protocol.fields import Field, Item, Kind, Records
+from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem, RecordList
 from dcpinspect.protocol.flex import DURATIONS, STREAM_ID, decode_frames, duration_us, frame_spec, framing_faults
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, Magic, decode_header, header_fields
 from dcpinspect.protocol.header_columns import (
@@ -111,11 +111,11 @@ class _Annotator(Annotation):
         is_server = magic in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE)
         has_token = Trait.TOKEN in opcode_traits(self.data[1], server=is_server) if len(self.data) > 1 else False
         for spec in header_fields(magic):
-            if has_token and spec.kind is Kind.CAS:
+            if has_token and spec.kind is FieldKind.CAS:
                 value = self.hidden(spec, spec.offset, spec.kind.size, 0, is_value=False)
             else:
                 value = self._scalar(spec, spec.offset, 0)
-            if spec.kind is Kind.STATUS and isinstance(value.value, int):
+            if spec.kind is FieldKind.STATUS and isinstance(value.value, int):
                 refusal = refusal_meaning(self.data[1], value.value, server=is_server)
                 value.meaning = value.meaning if refusal is None else f"{value.meaning}: {refusal}"
             if value.size and spec.offset < max(len(self.data), 1):
@@ -157,7 +157,7 @@ class _Annotator(Annotation):
 
     def _raw_body(self, size: int, meaning: str) -> None:
         if size:
-            spec = Field("body", 0, Kind.BYTES, "bytes that cannot be divided", "Body")
+            spec = Field("body", 0, FieldKind.BYTES, "bytes that cannot be divided", "Body")
             self.message.fields.append(self._raw(spec, HEADER_SIZE, size, 0, meaning))
 
     # -- body -----------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class _Annotator(Annotation):
             self.problem(choice.broken, "note", "message", 0, f"{self.message.name} in the {choice.layout.generation} layout{note}")
 
     def _framing(self, header: Header, at: int, size: int) -> None:
-        spec = Field("framing_extras", 0, Kind.BYTES, "elements before the extras", "Framing extras")
+        spec = Field("framing_extras", 0, FieldKind.BYTES, "elements before the extras", "Framing extras")
         whole = self._raw(spec, at, size, 0, None)
         raw = self.take(at, size)
         if raw is not None:
@@ -233,7 +233,7 @@ class _Annotator(Annotation):
         if not size:
             return
         if choice.layout is None or not choice.extras_fit:
-            spec = Field("extras", 0, Kind.BYTES, "extras", "Extras")
+            spec = Field("extras", 0, FieldKind.BYTES, "extras", "Extras")
             self.message.fields.append(self._raw(spec, at, size, 1, None))
             return
         fields = self._run(choice.layout.extras, at, size, 1, "extras")
@@ -248,7 +248,7 @@ class _Annotator(Annotation):
         if not size:
             return
         if spec is None:
-            spec = Field("key", 0, Kind.BYTES if layout is None else Kind.TEXT, "key", "Key")
+            spec = Field("key", 0, FieldKind.BYTES if layout is None else FieldKind.TEXT, "key", "Key")
         if hides_key(choice, header.opcode, header.side, server=header.is_server):
             self.message.fields.append(self.hidden(spec, at, size, 0, is_value=False))
             return
@@ -260,14 +260,14 @@ class _Annotator(Annotation):
     def _document_key(self, spec: Field, at: int, size: int, depth: int, path: str) -> tuple[FieldValue, bytes | None, int | None]:
         """Returns (field, key without collection id, collection id) of a document key."""
         raw, state = self.take(at, size), self.context.collections
-        has_prefix = spec.kind is Kind.KEY and state in ("on", "inferred")
+        has_prefix = spec.kind is FieldKind.KEY and state in ("on", "inferred")
         decoded = decode_leb128(self.held(at, size)) if has_prefix else None
         if decoded is not None and is_refused_in_key(*decoded, size):
             decoded = None
         if raw is None:
             return self._raw(spec, at, size, depth, "not complete in the capture"), None, decoded and decoded[0]
         field = FieldValue(spec.name, spec.title, at, size, raw, text_or_bytes(raw), depth=depth, spec=spec)
-        if spec.kind is Kind.KEY and state == "unknown":
+        if spec.kind is FieldKind.KEY and state == "unknown":
             field.meaning = "collections unknown: shown whole"
         if not has_prefix:
             return field, raw, None
@@ -292,12 +292,12 @@ class _Annotator(Annotation):
                 self.problem(rule, severity, "value", at, f"{self.message.name} {header.side} must have a value")
             return
         if layout is None or not choice.value_fits:
-            items: tuple[Item, ...] = (Field("value", 0, Kind.BYTES, "value", "Value"),)
+            items: tuple[LayoutItem, ...] = (Field("value", 0, FieldKind.BYTES, "value", "Value"),)
         else:
             items = layout.value
         if hides_value(choice, header.opcode, header.side, server=header.is_server):
-            is_described = len(items) == 1 and isinstance(items[0], Field) and items[0].kind is Kind.SECRET
-            items = items if is_described else (Field("value", 0, Kind.SECRET, "may hold credentials", "Value"),)
+            is_described = len(items) == 1 and isinstance(items[0], Field) and items[0].kind is FieldKind.SECRET
+            items = items if is_described else (Field("value", 0, FieldKind.SECRET, "may hold credentials", "Value"),)
         fields = self._run(items, at, size, 1, "value")
         if self.message.value is None:
             self.message.value = Value("fields", size)
@@ -305,7 +305,7 @@ class _Annotator(Annotation):
 
     # -- runs of fields -------------------------------------------------------------------------------
 
-    def _run(self, items: Sequence[Item], at: int, size: int, depth: int, path: str) -> list[FieldValue]:
+    def _run(self, items: Sequence[LayoutItem], at: int, size: int, depth: int, path: str) -> list[FieldValue]:
         """Returns the fields of a section of ``size`` bytes; they tile it, bytes that are left over included."""
         out: list[FieldValue] = []
         numbers = dict(self.numbers)
@@ -313,14 +313,16 @@ class _Annotator(Annotation):
         for item in items:
             if at >= end and not (isinstance(item, Field) and isinstance(item.size, str)):
                 break
-            if isinstance(item, Records):
+            if isinstance(item, RecordList):
                 records = self._records(item, at, end - at, depth, path)
                 out += records
                 at = end
                 continue
             width = item.kind.size
             if not width and isinstance(item.size, str) and item.size not in numbers:
-                out.append(self._raw(Field("rest", 0, Kind.BYTES, "", "rest"), at, end - at, depth, f"{item.size} is not in the capture"))
+                out.append(
+                    self._raw(Field("rest", 0, FieldKind.BYTES, "", "rest"), at, end - at, depth, f"{item.size} is not in the capture")
+                )
                 return out
             if not width:
                 width = numbers[item.size] if isinstance(item.size, str) else item.size if item.size is not None else end - at
@@ -330,7 +332,7 @@ class _Annotator(Annotation):
                 )
                 width = end - at
                 if item.kind.size:
-                    out.append(self._raw(Field("rest", 0, Kind.BYTES, "bytes left over", "rest"), at, width, depth, None))
+                    out.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, width, depth, None))
                     at = end
                     break
             field = self._one(item, at, width, depth, f"{path}.{item.name}", whole=width == size, datatype=numbers.get("datatype"))
@@ -340,10 +342,10 @@ class _Annotator(Annotation):
             at += width
         if at < end:
             self.problem("length-mismatch", "error", path, at, f"{end - at} bytes are left over")
-            out.append(self._raw(Field("rest", 0, Kind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
+            out.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
         return out
 
-    def _records(self, spec: Records, at: int, size: int, depth: int, path: str) -> list[FieldValue]:
+    def _records(self, spec: RecordList, at: int, size: int, depth: int, path: str) -> list[FieldValue]:
         out: list[FieldValue] = []
         end = at + size
         outer, self.numbers = self.numbers, {}
@@ -355,13 +357,13 @@ class _Annotator(Annotation):
                 # The record is announced, but not there: a length of gigabytes must not become as many fields.
                 if at < len(self.data):
                     self.problem("too-many-records", "note", f"{path}.{spec.name}", at, f"only {MAX_RECORDS} {spec.name} are divided")
-                out.append(self._raw(Field("rest", 0, Kind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
+                out.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
                 break
             if end - at < least:
                 rule = RECORD_RULES.get(spec.name, "length-mismatch")
                 text = f"only {end - at} of the {least} bytes of {spec.title} {len(out)} are there"
                 self.problem(rule, "error", f"{path}.{spec.name}", at, text)
-                out.append(self._raw(Field("rest", 0, Kind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
+                out.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
                 break
             width = least
             if not simple:
@@ -386,7 +388,7 @@ class _Annotator(Annotation):
         self.numbers = outer
         return out
 
-    def _record_size(self, spec: Records, at: int, end: int) -> int:
+    def _record_size(self, spec: RecordList, at: int, end: int) -> int:
         """Returns the size in bytes of the record at ``at``, cut at the end of the section; its length fields stand before what they
         measure."""
         sizes: dict[str, int] = {}
@@ -409,18 +411,18 @@ class _Annotator(Annotation):
         """Returns a field of any kind; ``whole``: the field is all of its section; ``datatype``: given if its record has its own."""
         if spec.kind.size:
             return self._scalar(spec, at, depth)
-        if spec.kind is Kind.KEY:
+        if spec.kind is FieldKind.KEY:
             return self._document_key(spec, at, size, depth, path)[0]
         top = whole and path.startswith("value.")
-        if spec.kind is Kind.SECRET:
+        if spec.kind is FieldKind.SECRET:
             return self.hidden(spec, at, size, depth - top, is_value=top)
         raw = self.take(at, size)
         if raw is None:
             self._set_value(top, Value("missing", size))
             return self._raw(spec, at, size, depth - top, f"{size} bytes, not complete in the capture")
-        if spec.kind is Kind.FLATBUFFER:
+        if spec.kind is FieldKind.FLATBUFFER:
             return flatbuffer(self, spec, at, raw, depth - top, path)
-        if spec.kind is Kind.DOCUMENT:
+        if spec.kind is FieldKind.DOCUMENT:
             return document(self, spec, at, raw, depth - top, path, datatype)
         if top:
             return plain_value(self, spec, at, raw, depth - top, path)
@@ -435,14 +437,14 @@ class _Annotator(Annotation):
         held = raw if raw is not None else self.held(at, size)
         if self._hides(spec, held):
             return self.hidden(spec, at, size, depth, is_value=spec.name == "value")
-        value = None if raw is None else text_or_bytes(raw) if spec.kind is Kind.TEXT else raw
+        value = None if raw is None else text_or_bytes(raw) if spec.kind is FieldKind.TEXT else raw
         return FieldValue(spec.name, spec.title, at, size, held, value, meaning, depth=depth, spec=spec, missing=raw is None)
 
     def _hides(self, spec: Field, held: bytes) -> bool:
         """Returns whether bytes that no field divides are hidden. A compressed text of which a part is missing cannot be judged."""
         if spec.name == "framing_extras" or self.secrecy is Secrecy.OPEN:
             return False
-        is_described = self.secrecy is Secrecy.DESCRIBED and spec.kind is not Kind.BYTES
+        is_described = self.secrecy is Secrecy.DESCRIBED and spec.kind is not FieldKind.BYTES
         if self.secrecy is not Secrecy.UNKNOWN and not is_described:
             return True
         header = self.message.header
@@ -454,9 +456,9 @@ class _Annotator(Annotation):
         raw = self.take(at, size)
         if raw is None or len(raw) < size:
             return FieldValue(spec.name, spec.title, at, size, self.held(at, size), depth=depth, spec=spec, missing=True)
-        number = int.from_bytes(raw, "big", signed=spec.kind is Kind.I64)
+        number = int.from_bytes(raw, "big", signed=spec.kind is FieldKind.I64)
         field = FieldValue(spec.name, spec.title, at, size, raw, number, self._meaning(spec, number), depth=depth, spec=spec)
-        if spec.kind in (Kind.UUID, Kind.CAS):
+        if spec.kind in (FieldKind.UUID, FieldKind.CAS):
             field.value = f"0x{number:016x}"
         if spec.first_generation is not None and number in spec.first_generation:
             self._read_by_generation(field, spec.first_generation[number])
@@ -479,18 +481,18 @@ class _Annotator(Annotation):
 
     def _meaning(self, spec: Field, number: int) -> str | None:
         kind = spec.kind
-        if kind is Kind.COMMAND:
+        if kind is FieldKind.COMMAND:
             header = self.message.header
             return opcode_name(number, server=header is not None and header.is_server)
-        if kind is Kind.STATUS:
+        if kind is FieldKind.STATUS:
             return status_name(number)
-        if kind is Kind.FEATURE:
+        if kind is FieldKind.FEATURE:
             return feature_name(number)
-        if kind is Kind.CAS:
+        if kind is FieldKind.CAS:
             return cas_time(number)
-        if kind is Kind.TIME:
+        if kind is FieldKind.TIME:
             return utc(number) if number else "none"
-        if kind is Kind.ID:
+        if kind is FieldKind.ID:
             if number and (named := self.name_of(spec.name, number)):
                 return named
             return f"default {spec.title.removesuffix(' id')}" if number == 0 else f"0x{number:x}"

@@ -19,7 +19,7 @@ from dcpinspect.gathering import gathered
 from dcpinspect.growing import grown
 from dcpinspect.kernels.kernel import Octets, be32, kernel
 from dcpinspect.kernels.structs import Ints, Struct, T, number
-from dcpinspect.kernels.structs import Rows as Table
+from dcpinspect.kernels.structs import StructRows as Table
 from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
 from dcpinspect.protocol.foreign import HTTP, begins_http, is_http, may_be_foreign
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, MID_STREAM, NO_NUMBERS, REASONS, Accounts, BriefAccounts, Framed
@@ -65,7 +65,7 @@ _OPENING = opcodes_with(Trait.OPENS)
 _MOST_MESSAGES = 16
 
 
-class Kept(Struct[T]):
+class FirstBytesRow(Struct[T]):
     """The first bytes of a direction."""
 
     time: T = number("As in ``Segments``.")
@@ -78,7 +78,7 @@ class Kept(Struct[T]):
     kind: T = number("What they are, as above.", bits=8)
 
 
-class AllKept(Kept[Ints], Table[Kept]):
+class FirstBytesRows(FirstBytesRow[Ints], Table[FirstBytesRow]):
     """The first bytes of directions, in the order in which they came. Their places in the file are kept beside them, for readings with
     places."""
 
@@ -108,7 +108,7 @@ class Carried(NamedTuple):
     end_time_ns: Rows
 
 
-class Told(NamedTuple):
+class BriefMessages(NamedTuple):
     """Messages that were found in first bytes."""
 
     connection: Rows
@@ -118,15 +118,15 @@ class Told(NamedTuple):
     carried: Carried
 
 
-class Taken(NamedTuple):
+class TakenDirections(NamedTuple):
     """What was found in first bytes."""
 
     is_taken: Mask
     """For each direction that was asked about, whether no framer need see it."""
-    told: list[Told]
+    told: list[BriefMessages]
 
 
-class Shown(NamedTuple):
+class ShownStreams(NamedTuple):
     """The streams that a direction has shown."""
 
     keys: list[int]
@@ -136,7 +136,7 @@ class Shown(NamedTuple):
     """Whether the direction is a producer's that has sent messages in streams."""
 
 
-NOTHING_SHOWN = Shown([], [], has_events=False)
+NOTHING_SHOWN = ShownStreams([], [], has_events=False)
 
 
 class Before(NamedTuple):
@@ -153,7 +153,7 @@ class Before(NamedTuple):
     may_ask: bool
     """Whether the bytes may have asked for a stream."""
     is_ended: bool
-    shown: Shown
+    shown: ShownStreams
 
 
 class BriefDirections:
@@ -162,19 +162,19 @@ class BriefDirections:
     def __init__(self, accounts: Accounts) -> None:
         """``accounts``: takes the accounts of directions that are over, or said messages."""
         self._accounts = accounts
-        self._shown: dict[int, Shown] = {}  # by number of the direction, until both directions of its connection are over
+        self._shown: dict[int, ShownStreams] = {}  # by number of the direction, until both directions of its connection are over
         self._state = np.zeros(64, np.uint8)
         self._release: Array = np.zeros(64, np.int32)  # of what was said
         self._at: Array = np.zeros(64, np.int32)  # where it is kept, if it is
         self._forget_all()
 
     def _forget_all(self) -> None:
-        self._kept = AllKept.zeros(64)
+        self._kept = FirstBytesRows.zeros(64)
         self._places: Rows = np.zeros(0, np.int64)  # of each kept row, as in ``StreamChunk.places``
         self._bytes: Bytes = np.zeros(1024, np.uint8)
         self._count = self._used = self._live = 0
 
-    def take(self, first: FirstBytes, is_doubted: Mask, has_handshake: Mask) -> Taken | None:
+    def take(self, first: FirstBytes, is_doubted: Mask, has_handshake: Mask) -> TakenDirections | None:
         """Returns what first bytes tell; None if no direction is taken.
 
         ``is_doubted``, ``has_handshake``: for each direction, what holds of its connection.
@@ -188,9 +188,9 @@ class BriefDirections:
         ways = np.fromiter(self._shown, np.int64, len(self._shown))
         for way in ways[(self._state[ways] & self._state[ways ^ 1] & _ENDED) != 0].tolist():
             del self._shown[way]
-        return Taken(is_several | is_brief, told) if told else None
+        return TakenDirections(is_several | is_brief, told) if told else None
 
-    def _take_several(self, first: FirstBytes, is_doubted: Mask) -> tuple[Mask, Told | None]:
+    def _take_several(self, first: FirstBytes, is_doubted: Mask) -> tuple[Mask, BriefMessages | None]:
         """Takes connections of which a direction has several packets, if both directions say messages and nothing else."""
         nothing = np.zeros(len(first.number), dtype=np.bool_)
         if not len(first.pieces.row):
@@ -230,19 +230,19 @@ class BriefDirections:
             *(ways[ended], size[ended], first.end_packet[rows[ended]], first.end_time[rows[ended]]),
         )
         way = ways[found.of[wanted]]
-        return is_taken, Told((way >> 1) + 1, way & 1, found.framed.only(wanted), carried)
+        return is_taken, BriefMessages((way >> 1) + 1, way & 1, found.framed.only(wanted), carried)
 
     def _show(self, ways: Rows, found: Messages, wanted: Mask) -> None:
         """Keeps the streams that directions show whose connections may go on."""
         goes_on = (self._state[ways] & self._state[ways ^ 1] & _ENDED) == 0
         for row in np.flatnonzero(wanted & (found.key >= 0) & goes_on[found.of]).tolist():
-            shown = self._shown.setdefault(int(ways[found.of[row]]), Shown([], [], has_events=False))
+            shown = self._shown.setdefault(int(ways[found.of[row]]), ShownStreams([], [], has_events=False))
             shown.keys.append(int(found.key[row]))
             shown.releases.append(int(found.framed.release[row]))
         for of in np.unique(found.of[wanted & found.is_event & goes_on[found.of]]).tolist():
             self._shown[int(ways[of])] = self._shown[int(ways[of])]._replace(has_events=True)
 
-    def _take_brief(self, first: FirstBytes, is_several: Mask, is_doubted: Mask, has_handshake: Mask) -> tuple[Mask, Told | None]:
+    def _take_brief(self, first: FirstBytes, is_several: Mask, is_doubted: Mask, has_handshake: Mask) -> tuple[Mask, BriefMessages | None]:
         """Takes connections of which a direction has one packet with few bytes, besides those that are taken."""
         state, connection, says, ends = self._state[first.number], first.number >> 1, first.length > 0, first.is_end
         is_known = ((state & (_LEFT | _ENDED)) != 0) | is_several
@@ -255,7 +255,7 @@ class BriefDirections:
         is_taken[rows[kind == _STRANGE]] = False
         is_taken = _both(connection, is_taken)
         still = is_taken[rows]
-        rows, new = rows[still], AllKept.zeros(len(rows[still]))
+        rows, new = rows[still], FirstBytesRows.zeros(len(rows[still]))
         new.way, new.start, new.length, new.kind = first.number[rows], start[still], first.length[rows], kind[still]
         new.packet, new.frame, new.file, new.time = first.packet[rows], first.frame[rows], first.file[rows], first.time[rows]
         place = None if first.place is None else first.place[rows]
@@ -270,7 +270,7 @@ class BriefDirections:
         earlier, old.start = gathered(self._bytes, old.start, old.length)
         old.start += len(data)
         self._keep(data, new[waits], None if place is None else place[waits])
-        items = AllKept.joined([new[~waits], old])
+        items = FirstBytesRows.joined([new[~waits], old])
         item_place = old_place if place is None else np.append(place[~waits], old_place)
         end_release = np.append(first.end_release[rows[~waits]], first.end_release[waited])
         speaks = (items.kind == _MESSAGES) | (items.kind == _AT_END)
@@ -289,7 +289,7 @@ class BriefDirections:
             *(way, np.zeros(len(way), np.int64), _wide(spoken.start), length, packet, file, spoken.time, in_file),
             *(ways, self._accounts.messages(ways), first.end_packet[ended], first.end_time[ended]),
         )
-        return is_taken, Told((of >> 1) + 1, of & 1, framed, carried)
+        return is_taken, BriefMessages((of >> 1) + 1, of & 1, framed, carried)
 
     def leave(self, connection: int) -> list[Before]:
         """Returns what the directions of a connection have said: framers have the connection from now on."""
@@ -337,7 +337,7 @@ class BriefDirections:
             spoke = np.flatnonzero(self._state & ~np.uint8(_ENDED | _LEFT))
             self._release, self._at = (_widened(column, len(self._state), spoke) for column in (self._release, self._at))
 
-    def _keep(self, data: Bytes, new: AllKept, place: Rows | None) -> None:
+    def _keep(self, data: Bytes, new: FirstBytesRows, place: Rows | None) -> None:
         """Copies bytes that are still needed: the buffer of the batch is not kept."""
         if not len(new):
             return
@@ -347,7 +347,7 @@ class BriefDirections:
         if self._used + len(octets) > len(self._bytes):
             self._bytes = grown(self._bytes, self._used + len(octets))
         if self._count + len(new) > len(self._kept):
-            self._kept = AllKept(grown(self._kept.array, self._count + len(new)))
+            self._kept = FirstBytesRows(grown(self._kept.array, self._count + len(new)))
         self._bytes[self._used : self._used + len(octets)] = octets
         places = self._count + np.arange(len(new))
         self._kept[places] = new
@@ -360,7 +360,7 @@ class BriefDirections:
         self._state[new.way] |= _HELD
         self._used, self._count, self._live = self._used + len(octets), self._count + len(new), self._live + len(new)
 
-    def _drop(self, numbers: Rows) -> tuple[AllKept, Rows]:
+    def _drop(self, numbers: Rows) -> tuple[FirstBytesRows, Rows]:
         """Drops what was kept of these directions, and returns it with its places in the file; its bytes stay until more is kept."""
         places = self._at[numbers]
         found, in_file = self._kept[places], self._places[places] if len(self._places) else self._places
@@ -375,7 +375,7 @@ class BriefDirections:
         octets, start = gathered(self._bytes, kept.start, kept.length)
         kept.start = start
         self._forget_all()
-        self._kept = AllKept(grown(kept.array, 64))
+        self._kept = FirstBytesRows(grown(kept.array, 64))
         self._places = grown(in_file, len(self._kept)) if len(in_file) else in_file
         self._bytes = grown(octets, 1024)
         self._count, self._used, self._live = len(kept), len(octets), len(kept)
@@ -440,7 +440,7 @@ def _walked(data: Bytes, start: Rows, length: Rows) -> tuple[Rows, Rows, Rows, R
 
 
 def _are_plausible(data: Bytes, places: Rows) -> Mask:
-    """Returns whether the headers at these places begin a message as it should be; if not, ``Evidence`` suspects their connection."""
+    """Returns whether the headers at these places begin a message as it should be; if not, ``ConnectionEvidence`` suspects their connection."""
     headers, start = gathered(data, places, np.full(len(places), HEADER))
     return np.isin(start, plausible_headers(headers, default_legal_extras)[0])
 
@@ -488,7 +488,7 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
     return kind
 
 
-def _framed(data: Bytes, items: AllKept, said: Rows, end_release: Rows) -> tuple[Rows, Framed, Rows]:
+def _framed(data: Bytes, items: FirstBytesRows, said: Rows, end_release: Rows) -> tuple[Rows, Framed, Rows]:
     """Returns (new places of each item's bytes, the messages of items that are nothing else, the direction of each message)."""
     octets, start = gathered(data, items.start, items.length)
     of, place, size, _ = _walked(octets, start, items.length)
@@ -516,7 +516,7 @@ def _framed(data: Bytes, items: AllKept, said: Rows, end_release: Rows) -> tuple
     )
 
 
-def _accounts_of(items: AllKept) -> BriefAccounts:
+def _accounts_of(items: FirstBytesRows) -> BriefAccounts:
     speaks = (items.kind == _MESSAGES) | (items.kind == _AT_END)
     is_begun, length = items.kind == _UNFINISHED, _wide(items.length)
     return BriefAccounts(
@@ -528,7 +528,7 @@ def _accounts_of(items: AllKept) -> BriefAccounts:
     )
 
 
-def _chunk(kept: Kept, data: Bytes, release: int, places: Rows | None, *, is_start: bool) -> StreamChunk:
+def _chunk(kept: FirstBytesRow, data: Bytes, release: int, places: Rows | None, *, is_start: bool) -> StreamChunk:
     columns = np.array([0, kept.packet, kept.frame, kept.file, kept.time, release], np.int64).reshape(-1, 1)
     octets = data[kept.start : kept.start + kept.length].copy()
     return StreamChunk(kept.way // 2 + 1, kept.way % 2, 0, octets, Segments(columns), is_start=is_start, places=places)

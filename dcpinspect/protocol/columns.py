@@ -17,7 +17,7 @@ NO_ROWS: Rows = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class NumberColumn:
     """A column of numbers."""
 
     values: Array
@@ -33,9 +33,9 @@ class Numbers:
         """Returns the value of one row, or None."""
         return None if self.valid is not None and not self.valid[row] else int(self.values[row])
 
-    def take(self, rows: Rows) -> Numbers:
+    def take(self, rows: Rows) -> NumberColumn:
         """Returns the column of some of the rows."""
-        return Numbers(self.values[rows], None if self.valid is None else self.valid[rows])
+        return NumberColumn(self.values[rows], None if self.valid is None else self.valid[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def numbers_at(data: npt.NDArray[np.uint8], places: Rows, size: int) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Holes:
+class HoleRanges:
     """Ranges [start, end) of a buffer that the capture lacks, in order."""
 
     start: Rows
@@ -82,17 +82,17 @@ class Holes:
         return np.asarray((place >= 0) & (self.end[np.maximum(place, 0)] > at), dtype=np.bool_)
 
 
-NO_HOLES = Holes(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+NO_HOLES = HoleRanges(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
-class LazyColumns(Mapping[str, Numbers]):
+class LazyColumns(Mapping[str, NumberColumn]):
     """Number columns by name, each made when it is first asked for."""
 
-    def __init__(self, names: Mapping[str, Callable[[], Numbers]]) -> None:
+    def __init__(self, names: Mapping[str, Callable[[], NumberColumn]]) -> None:
         self._makers = names
-        self._made: dict[str, Numbers] = {}
+        self._made: dict[str, NumberColumn] = {}
 
-    def __getitem__(self, name: str) -> Numbers:
+    def __getitem__(self, name: str) -> NumberColumn:
         if name not in self._made:
             self._made[name] = self._makers[name]()
         return self._made[name]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_meaning
 
-Answers = tuple[tuple[Status | None, str], ...]
+StatusMeanings = tuple[tuple[Status | None, str], ...]
 """(status, meaning); None: there is no answer, the connection is closed."""
 
 _MALFORMED = (Status.EINVAL, "The message is malformed or incomplete: a fault of its sender")
@@ -21,7 +21,7 @@ _NO_STREAM = (
 )
 _TAKEN = "the connection is known no longer, as when another one took its name"
 
-_TO_CONSUMER: Answers = (
+_TO_CONSUMER: StatusMeanings = (
     _NO_STREAM,
     (Status.KEY_EEXISTS, "The opaque is not that of the vbucket's stream, told so by 6.5 and 6.6"),
     _MALFORMED,
@@ -31,13 +31,13 @@ _TO_CONSUMER: Answers = (
 )
 """Errors that a consumer answers to what a producer sends; a success is not answered."""
 
-_EVENT: Answers = (
+_EVENT: StatusMeanings = (
     *_TO_CONSUMER[:3],
     (Status.ERANGE, "The by_seqno is not above the one that the consumer has, or outside of the snapshot"),
     *_TO_CONSUMER[3:],
 )
 
-_FAILOVER_LOG: Answers = (
+_FAILOVER_LOG: StatusMeanings = (
     (Status.SUCCESS, "The value is the failover log, newest entry first"),
     _MALFORMED,
     (Status.NOT_MY_VBUCKET, "The node does not have the vbucket; ask the one that the cluster map names"),
@@ -45,7 +45,7 @@ _FAILOVER_LOG: Answers = (
     (None, f"It was sent to a consumer, or {_TAKEN}"),
 )
 
-COMMAND_STATUSES: Mapping[int, Answers] = {
+COMMAND_STATUSES: Mapping[int, StatusMeanings] = {
     Opcode.DCP_OPEN: (
         (Status.SUCCESS, "The connection is a DCP connection from here on"),
         (Status.EINVAL, "Flags, name or value are not accepted, or it is a DCP connection already"),

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
-from dcpinspect.protocol.columns import NO_HOLES, Array, Holes, LazyColumns, Mask, Numbers, Rows, Slices, numbers_at
+from dcpinspect.protocol.columns import NO_HOLES, Array, HoleRanges, LazyColumns, Mask, NumberColumn, Rows, Slices, numbers_at
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.features import COLLECTIONS
-from dcpinspect.protocol.fields import Field, Item, Kind
+from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem
 from dcpinspect.protocol.flags import UNDERLYING_DATATYPE
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.flex import STREAM_ID, decode_frames
@@ -92,7 +92,7 @@ class Decoded:
         incomplete: Mask,
         sessions: Sessions,
         after_gap: Mask | None = None,
-        holes: Holes = NO_HOLES,
+        holes: HoleRanges = NO_HOLES,
     ) -> None:
         """Decodes the messages that begin at ``start``, in row order.
 
@@ -157,7 +157,7 @@ class Decoded:
         return self._split_keys[0]
 
     @property
-    def collection_id(self) -> Numbers:
+    def collection_id(self) -> NumberColumn:
         """Collection of the key, or the collection that the message speaks of."""
         return self._split_keys[1]
 
@@ -177,7 +177,7 @@ class Decoded:
         return self._split_keys[3]
 
     @cached_property
-    def sid(self) -> Numbers:
+    def sid(self) -> NumberColumn:
         """DCP stream-id of requests that have one in their framing extras or in their JSON."""
         values = np.zeros(len(self), dtype=np.uint64)
         valid = np.zeros(len(self), dtype=np.bool_)
@@ -197,7 +197,7 @@ class Decoded:
                 found = self._stream_id_in_json(spec, row, place, size) if spec.stream_id else None
                 if found is not None:
                     values[row], valid[row] = found, True
-        return Numbers(values, valid)
+        return NumberColumn(values, valid)
 
     def _stream_id_among_frames(self, row: int) -> int | None:
         start = int(self._start[row]) + HEADER_SIZE
@@ -260,10 +260,10 @@ class Decoded:
             self.layout[rows] = LAYOUT_NUMBERS.get(id(layout), ERROR_LAYOUT)
             self.extras_fit[rows] = choice.extras_fit
             self.fits[rows] = choice.extras_fit and choice.value_fits
-            self._has_document_key[rows] = layout.key is not None and layout.key.kind is Kind.KEY
+            self._has_document_key[rows] = layout.key is not None and layout.key.kind is FieldKind.KEY
         return group
 
-    def _columns(self) -> dict[str, Callable[[], Numbers]]:
+    def _columns(self) -> dict[str, Callable[[], NumberColumn]]:
         """Returns, for each message-specific column, a function that makes it from the groups whose layout has it."""
         places: _Places = {}
         for group in self.groups:
@@ -290,7 +290,7 @@ class Decoded:
         for row in rows[~self.holes.hit(self.value.start[rows], self.value.size[rows])].tolist():
             yield spec, row, int(self.value.start[row]), int(self.value.size[row])
 
-    def _add_places(self, places: _Places, items: tuple[Item, ...], rows: Rows, section: Rows) -> None:
+    def _add_places(self, places: _Places, items: tuple[LayoutItem, ...], rows: Rows, section: Rows) -> None:
         for spec in items:
             if isinstance(spec, Field) and not spec.reserved and spec.kind.size and len(rows):
                 for name in filter(None, (spec.name, spec.alias)):
@@ -380,7 +380,7 @@ class Decoded:
         return np.asarray(proof, dtype=np.bool_)
 
     @cached_property
-    def _split_keys(self) -> tuple[Slices, Numbers, npt.NDArray[np.uint8], Mask]:
+    def _split_keys(self) -> tuple[Slices, NumberColumn, npt.NDArray[np.uint8], Mask]:
         """(key, collection id, problem, has a bad prefix): on connections with collections, the id is split off every document key."""
         start, size = self._key.start, self._key.size
         problem = self._problem.copy()
@@ -398,7 +398,7 @@ class Decoded:
         has_bad_prefix = used < 0
         problem[has_bad_prefix & (problem == 0)] = _PROBLEM["bad-collection-prefix"]
         problem[self._incomplete & (problem == 0)] = _PROBLEM["truncated"]
-        return Slices(start + taken, size - taken), Numbers(values, valid), problem, has_bad_prefix
+        return Slices(start + taken, size - taken), NumberColumn(values, valid), problem, has_bad_prefix
 
 
 def _split(rows: Rows, group: Rows) -> list[Rows]:
@@ -428,7 +428,9 @@ class _FlatBuffers:
         return found
 
 
-def _column(data: npt.NDArray[np.uint8], total: int, name: str, places: list[_Place], flatbuffers: _FlatBuffers, holes: Holes) -> Numbers:
+def _column(
+    data: npt.NDArray[np.uint8], total: int, name: str, places: list[_Place], flatbuffers: _FlatBuffers, holes: HoleRanges
+) -> NumberColumn:
     """Returns a column of the numbers at these places of these rows, or in a FlatBuffer."""
     values = np.zeros(total, dtype=np.uint64)
     valid = np.zeros(total, dtype=np.bool_)
@@ -443,4 +445,4 @@ def _column(data: npt.NDArray[np.uint8], total: int, name: str, places: list[_Pl
     for row, numbers in flatbuffers.numbers.items():
         if name in numbers:
             values[row], valid[row] = numbers[name], True
-    return Numbers(values, valid)
+    return NumberColumn(values, valid)

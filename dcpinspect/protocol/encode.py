@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dcpinspect.protocol import datatype as datatypes
-from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Records, Side, bits_value
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, LayoutItem, MessageSide, RecordList, bits_value
 from dcpinspect.protocol.flatbuffer import encode_table
 from dcpinspect.protocol.flex import encode_frames
 from dcpinspect.protocol.header import Header, Magic, encode_header
@@ -20,7 +20,7 @@ from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.protocol.statuses import SUCCESS_CLASS
 from dcpinspect.protocol.xattr import encode_xattrs
 
-_MAGICS: dict[tuple[bool, bool, Side], Magic] = {
+_MAGICS: dict[tuple[bool, bool, MessageSide], Magic] = {
     (False, False, "request"): Magic.REQUEST,
     (False, False, "response"): Magic.RESPONSE,
     (False, True, "request"): Magic.FLEX_REQUEST,
@@ -52,7 +52,7 @@ def encode_parts(
 
 def encode(
     opcode: int | str,
-    side: Side = "request",
+    side: MessageSide = "request",
     *,
     generation: str | None = None,
     server: bool = False,
@@ -105,7 +105,7 @@ def encode(
     )
 
 
-def _choose(opcode: int, side: Side, server: bool, generation: str | None, status: int, fields: Mapping[str, Any]) -> Layout:
+def _choose(opcode: int, side: MessageSide, server: bool, generation: str | None, status: int, fields: Mapping[str, Any]) -> Layout:
     candidates = layouts_of(opcode, side, server=server)
     if side == "response" and status not in SUCCESS_CLASS and generation is None and not fields:
         return Layout(opcode, side, "error", "", server=server)  # a refusal has no extras, and any value
@@ -152,7 +152,7 @@ def _number(field: Field, value: Any) -> int:
     return bits_value(field.flags, value)
 
 
-def encode_items(items: Sequence[Item], fields: Mapping[str, Any]) -> bytes:
+def encode_items(items: Sequence[LayoutItem], fields: Mapping[str, Any]) -> bytes:
     """Returns a section built of its items; numbers that are not given are 0, text that is not given is empty.
 
     The number that says how long another field is follows from that field.
@@ -160,10 +160,10 @@ def encode_items(items: Sequence[Item], fields: Mapping[str, Any]) -> bytes:
     lengths = {item.size: _text(fields.get(item.name, b"")) for item in items if isinstance(item, Field) and isinstance(item.size, str)}
     out = bytearray()
     for item in items:
-        if isinstance(item, Records):
+        if isinstance(item, RecordList):
             for record in fields.get(item.name, ()):
                 out += encode_items(item.fields, record)
-        elif item.kind is Kind.FLATBUFFER:
+        elif item.kind is FieldKind.FLATBUFFER:
             out += encode_table(item.slots, {slot.name: fields[slot.name] for slot in item.slots if slot.name in fields})
         elif item.kind.size:
             value = fields.get(item.name, item.default)

@@ -19,7 +19,7 @@ import numpy as np
 
 from dcpinspect.growing import grown
 from dcpinspect.kernels.structs import Ints, Struct, T, number
-from dcpinspect.kernels.structs import Rows as Table
+from dcpinspect.kernels.structs import StructRows as Table
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.framed import Framed
 from dcpinspect.protocol.opcodes import Opcode
@@ -27,7 +27,7 @@ from dcpinspect.protocol.resync import CHAIN, EVENTS, HEADER, default_legal_extr
 from dcpinspect.transport.chunk import StreamChunk
 
 
-class Part(NamedTuple):
+class DirectionMessages(NamedTuple):
     """Messages of one direction, in stream order."""
 
     connection: int
@@ -69,7 +69,7 @@ class _Case:
 
     def __init__(self, *, is_suspected: bool) -> None:
         self.is_suspected = is_suspected
-        self.held: list[Part] = []
+        self.held: list[DirectionMessages] = []
         self.size = 0
         self.good = [0, 0]  # by direction
         self.bad = 0
@@ -138,17 +138,17 @@ class Doubted(Struct[T]):
     first_s2c: T = number("The same.")
 
 
-class Connections(Doubted[Ints], Table[Doubted]):
+class DoubtedConnections(Doubted[Ints], Table[Doubted]):
     """The connections, numbered from 1."""
 
 
-class Evidence:
+class ConnectionEvidence:
     """The connections in doubt. Nothing here depends on how packets came in batches."""
 
     def __init__(self, begins: Callable[[int, int], bool] = lambda *_: False) -> None:
         """``begins``: returns whether the first byte of this direction of a connection was captured."""
         self._begins = begins
-        self._known = Connections.zeros(64)
+        self._known = DoubtedConnections.zeros(64)
         self._cases: dict[int, _Case] = {}  # from a connection's first message until it is decided
         self.is_needed = False
         """Whether any connection was ever in doubt."""
@@ -166,7 +166,7 @@ class Evidence:
 
     def _make_room(self, connection: int) -> None:
         if connection >= len(self._known):
-            self._known = Connections(grown(self._known.array, connection + 1))
+            self._known = DoubtedConnections(grown(self._known.array, connection + 1))
 
     def suspected(self, connections: Rows) -> Mask:
         """Returns, for each of these connections, whether it is suspected and has not proven to be of this protocol."""
@@ -225,11 +225,11 @@ class Evidence:
         if self.is_doubted(connection):
             setattr(self._known[connection], "first_s2c" if direction else "first_c2s", 1 + packet)
 
-    def believed(self, parts: Iterable[Part], *, final: bool = False) -> list[Part]:
+    def believed(self, parts: Iterable[DirectionMessages], *, final: bool = False) -> list[DirectionMessages]:
         """Returns what may be shown of these parts, and of parts held back before; ``final``: the input has ended."""
         self.just_reversed = []
-        out: list[Part] = []
-        news: dict[int, list[Part]] = {}
+        out: list[DirectionMessages] = []
+        news: dict[int, list[DirectionMessages]] = {}
         parts = list(parts)
         self._look_at_beginnings(parts)
         for part in parts:
@@ -246,9 +246,9 @@ class Evidence:
             self._known.is_proven[(self._known.is_doubted != 0) & (self._known.is_proven == 0)] = -1  # connections without a message
         return out
 
-    def _look_at_beginnings(self, parts: Sequence[Part]) -> None:
+    def _look_at_beginnings(self, parts: Sequence[DirectionMessages]) -> None:
         """Believes or suspects connections on ports that were asked for by the first of their messages in the order of release."""
-        beginnings: dict[int, Part] = {}
+        beginnings: dict[int, DirectionMessages] = {}
         for part in parts:
             self._make_room(part.connection)
             known = self._known[part.connection]
@@ -262,7 +262,7 @@ class Evidence:
             else:
                 self._known.is_suspected[connection] = 1
 
-    def _decided(self, connection: int, news: list[Part], *, final: bool) -> Iterator[Part]:
+    def _decided(self, connection: int, news: list[DirectionMessages], *, final: bool) -> Iterator[DirectionMessages]:
         """Yields the parts held back, and the news, once these prove the connection; such parts come late."""
         known = self._known[connection]
         case = self._cases.setdefault(connection, _Case(is_suspected=known.is_suspected != 0))
@@ -281,11 +281,11 @@ class Evidence:
                 yield part._replace(direction=part.direction ^ known.is_reversed, framed=late)
 
 
-def _first_release(part: Part) -> tuple[int, int]:
+def _first_release(part: DirectionMessages) -> tuple[int, int]:
     return int(part.framed.release[0]), part.direction
 
 
-def _consider(case: _Case, first_byte: Sequence[int], news: list[Part], *, final: bool) -> tuple[bool | None, int]:
+def _consider(case: _Case, first_byte: Sequence[int], news: list[DirectionMessages], *, final: bool) -> tuple[bool | None, int]:
     """Weighs the news in the order of release. Returns what they prove, and the packet that decided. ``first_byte``: as in
     ``_Case.judge``."""
     case.held += news

@@ -13,10 +13,10 @@ from typing import Literal
 
 from dcpinspect.records import dataclass
 
-Side = Literal["request", "response"]
+MessageSide = Literal["request", "response"]
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """How bytes are read, and how their value is shown."""
 
     U8 = ("u8", 1)
@@ -59,7 +59,7 @@ class Kind(Enum):
         """Size in bytes; 0 if the message says how many."""
 
 
-Shown = Callable[[bytes, bytes, Callable[[bytes], bytes]], bytes]
+TextRedactor = Callable[[bytes, bytes, Callable[[bytes], bytes]], bytes]
 """Gets a text, the key of its message, and what replaces texts. Returns the text with replacements for what is private in it."""
 
 
@@ -91,7 +91,7 @@ class Field:
     """JSON key and column name, snake case."""
     offset: int
     """Bytes from the start of its section (or record); ignored for fields that follow one of variable size."""
-    kind: Kind
+    kind: FieldKind
     doc: str
     label: str = ""
     """The specification's own name; empty: ``name`` with blanks."""
@@ -119,7 +119,7 @@ class Field:
     private: bool | None = None
     """Whether it may hold what users store, who they are, or what they call things; None: if it is no number. For any peer can send any
     text in any place, and errors quote what they complain about."""
-    shown: Shown | None = None
+    shown: TextRedactor | None = None
     """For a private text: what of it are the protocol's own words, which name nothing; None: nothing is."""
     told: tuple[str, ...] = ()
     """For a SECRET that is a JSON object: members that are shown all the same, if their values are numbers, texts or lists of them."""
@@ -144,7 +144,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class RecordList:
     """A run of equal records that fills what is left of its section."""
 
     name: str
@@ -160,7 +160,7 @@ class Records:
         return self.label or self.name.replace("_", " ")
 
 
-Item = Field | Records
+LayoutItem = Field | RecordList
 
 Check = Callable[[Mapping[str, int]], tuple[str, str] | None]
 """Gets numbers by field name; returns (field, reason) of what does not fit, or None."""
@@ -171,13 +171,13 @@ class Layout:
     """How the body of one message is built, in one generation."""
 
     opcode: int
-    side: Side
+    side: MessageSide
     generation: str
     spec: str
     """The page of the specification, and what differs from it."""
     extras: tuple[Field, ...] = ()
     key: Field | None = None
-    value: tuple[Item, ...] = ()
+    value: tuple[LayoutItem, ...] = ()
     key_required: bool = True
     """Whether a message without the key is reported; meaningless if ``key`` is None."""
     value_required: bool = True
@@ -220,11 +220,11 @@ class Layout:
         return value_size == want or (value_size == 0 and not self.value_required)
 
 
-def fixed_size(items: tuple[Item, ...]) -> int | None:
+def fixed_size(items: tuple[LayoutItem, ...]) -> int | None:
     """Returns the size in bytes of a section if all its items have a size, else None."""
     total = 0
     for item in items:
-        if isinstance(item, Records):
+        if isinstance(item, RecordList):
             return None
         size = item.kind.size or item.size
         if not isinstance(size, int):

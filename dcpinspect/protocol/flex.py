@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dcpinspect.protocol.fields import Field, Kind, Side
+from dcpinspect.protocol.fields import Field, FieldKind, MessageSide
 from dcpinspect.protocol.flags import DURABILITY_LEVELS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.records import dataclass
@@ -50,45 +50,50 @@ REQUEST_FRAMES = {
         "how far a write must get before it is answered",
         (1, 3),
         (
-            Field("level", 0, Kind.U8, "durability level", values=DURABILITY_LEVELS),
-            Field("timeout_ms", 1, Kind.U16, "milliseconds; 0 and 65535 are reserved"),
+            Field("level", 0, FieldKind.U8, "durability level", values=DURABILITY_LEVELS),
+            Field("timeout_ms", 1, FieldKind.U16, "milliseconds; 0 and 65535 are reserved"),
         ),
     ),
     2: FrameSpec(
-        "stream_id", "DCP stream-id", (2,), (Field("sid", 0, Kind.U16, "stream-id, 1 to 65535", values={0: "no stream-id is 0"}),)
+        "stream_id", "DCP stream-id", (2,), (Field("sid", 0, FieldKind.U16, "stream-id, 1 to 65535", values={0: "no stream-id is 0"}),)
     ),
     3: FrameSpec("open_tracing", "trace context of a 6.5 prototype", None),
     4: FrameSpec(
         "impersonate_user",
         "act for this user",
         None,
-        (Field("user", 0, Kind.TEXT, "user name; a leading ^ means the external domain"),),
+        (Field("user", 0, FieldKind.TEXT, "user name; a leading ^ means the external domain"),),
     ),
     5: FrameSpec("preserve_ttl", "keep the expiry that the document has", (0,)),
     6: FrameSpec(
         "impersonate_extra_privilege",
         "a privilege to add while acting for a user",
         None,
-        (Field("privilege", 0, Kind.TEXT, "name of the privilege"),),
+        (Field("privilege", 0, FieldKind.TEXT, "name of the privilege"),),
     ),
-    7: FrameSpec("impersonate_auth_token", "act for the user of a token (8.5)", (2,), (Field("token_id", 0, Kind.U16, "id of the token"),)),
+    7: FrameSpec(
+        "impersonate_auth_token", "act for the user of a token (8.5)", (2,), (Field("token_id", 0, FieldKind.U16, "id of the token"),)
+    ),
 }
 
 RESPONSE_FRAMES = {
     0: FrameSpec(
-        "server_duration", "time from receiving to sending", (2,), (Field("server_duration", 0, Kind.U16, "n^1.74 / 2 microseconds"),)
+        "server_duration", "time from receiving to sending", (2,), (Field("server_duration", 0, FieldKind.U16, "n^1.74 / 2 microseconds"),)
     ),
-    1: FrameSpec("read_units", "read units used", (2,), (Field("read_units", 0, Kind.U16, "units"),)),
-    2: FrameSpec("write_units", "write units used", (2,), (Field("write_units", 0, Kind.U16, "units"),)),
+    1: FrameSpec("read_units", "read units used", (2,), (Field("read_units", 0, FieldKind.U16, "units"),)),
+    2: FrameSpec("write_units", "write units used", (2,), (Field("write_units", 0, FieldKind.U16, "units"),)),
     3: FrameSpec(
-        "throttle_duration", "time the request was held back", (2,), (Field("throttle_duration", 0, Kind.U16, "n^1.74 / 2 microseconds"),)
+        "throttle_duration",
+        "time the request was held back",
+        (2,),
+        (Field("throttle_duration", 0, FieldKind.U16, "n^1.74 / 2 microseconds"),),
     ),
 }
 
 DURATIONS = frozenset({"server_duration", "throttle_duration"})
 
 
-def frame_spec(side: Side, frame_id: int) -> FrameSpec | None:
+def frame_spec(side: MessageSide, frame_id: int) -> FrameSpec | None:
     """Returns the known element with this id, or None."""
     return (RESPONSE_FRAMES if side == "response" else REQUEST_FRAMES).get(frame_id)
 
@@ -126,7 +131,7 @@ def decode_frames(data: bytes) -> tuple[list[Frame], int]:
     return frames, at
 
 
-def framing_faults(side: Side, data: bytes) -> Iterator[tuple[Severity, str, int, str]]:
+def framing_faults(side: MessageSide, data: bytes) -> Iterator[tuple[Severity, str, int, str]]:
     """Yields what is wrong with framing extras: how bad it is, the path of the field, its offset, and why."""
     frames, used = decode_frames(data)
     for frame in frames:

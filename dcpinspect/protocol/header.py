@@ -10,7 +10,7 @@ from enum import IntEnum
 from struct import Struct
 
 from dcpinspect.protocol.datatype import DATATYPE_BITS
-from dcpinspect.protocol.fields import Field, Kind, Side
+from dcpinspect.protocol.fields import Field, FieldKind, MessageSide
 from dcpinspect.records import dataclass
 
 HEADER_SIZE = 24
@@ -71,7 +71,7 @@ class Header:
         return self.magic in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE)
 
     @property
-    def side(self) -> Side:
+    def side(self) -> MessageSide:
         """Request or response; an unknown magic counts as a request."""
         return "response" if self.magic in (Magic.RESPONSE, Magic.FLEX_RESPONSE, Magic.SERVER_RESPONSE) else "request"
 
@@ -122,23 +122,23 @@ def header_fields(magic: int) -> tuple[Field, ...]:
 
 
 _START = (
-    Field("magic", 0, Kind.U8, "what the message is", "Magic", values={int(magic): doc for magic, doc in MAGIC_DOCS.items()}),
-    Field("opcode", 1, Kind.COMMAND, "command; the magic chooses the table", "Opcode"),
+    Field("magic", 0, FieldKind.U8, "what the message is", "Magic", values={int(magic): doc for magic, doc in MAGIC_DOCS.items()}),
+    Field("opcode", 1, FieldKind.COMMAND, "command; the magic chooses the table", "Opcode"),
 )
-_CLASSIC = (Field("key_length", 2, Kind.U16, "bytes of the key", "Key length"),)
+_CLASSIC = (Field("key_length", 2, FieldKind.U16, "bytes of the key", "Key length"),)
 _FLEX = (
-    Field("framing_extras_length", 2, Kind.U8, "bytes of framing extras, before the extras", "Framing length"),
-    Field("key_length", 3, Kind.U8, "bytes of the key", "Key length"),
+    Field("framing_extras_length", 2, FieldKind.U8, "bytes of framing extras, before the extras", "Framing length"),
+    Field("key_length", 3, FieldKind.U8, "bytes of the key", "Key length"),
 )
 _MIDDLE = (
-    Field("extras_length", 4, Kind.U8, "bytes of the extras", "Extra length"),
-    Field("datatype", 5, Kind.U8, "what the value is wrapped in", "Data type", flags=DATATYPE_BITS),
+    Field("extras_length", 4, FieldKind.U8, "bytes of the extras", "Extra length"),
+    Field("datatype", 5, FieldKind.U8, "what the value is wrapped in", "Data type", flags=DATATYPE_BITS),
 )
-_REQUEST = (Field("vbucket", 6, Kind.U16, "vbucket of the message", "Vbucket"),)
-_RESPONSE = (Field("status", 6, Kind.STATUS, "outcome; a response does not repeat the vbucket", "Status"),)
+_REQUEST = (Field("vbucket", 6, FieldKind.U16, "vbucket of the message", "Vbucket"),)
+_RESPONSE = (Field("status", 6, FieldKind.STATUS, "outcome; a response does not repeat the vbucket", "Status"),)
 _END = (
-    Field("total_body_length", 8, Kind.U32, "bytes after the header: framing extras, extras, key, value", "Total body"),
-    Field("opaque", 12, Kind.OPAQUE, "four bytes that a response copies from its request", "Opaque"),
-    Field("cas", 16, Kind.CAS, "version of the document, a hybrid logical clock", "CAS"),
+    Field("total_body_length", 8, FieldKind.U32, "bytes after the header: framing extras, extras, key, value", "Total body"),
+    Field("opaque", 12, FieldKind.OPAQUE, "four bytes that a response copies from its request", "Opaque"),
+    Field("cas", 16, FieldKind.CAS, "version of the document, a hybrid logical clock", "CAS"),
 )
 _FIELDS = tuple(tuple((*_START, *length, *_MIDDLE, *specific, *_END) for specific in (_REQUEST, _RESPONSE)) for length in (_CLASSIC, _FLEX))

@@ -14,13 +14,13 @@ import re
 import secrets
 from collections.abc import Sequence
 
-from dcpinspect.protocol.fields import Field, Kind
+from dcpinspect.protocol.fields import Field, FieldKind
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message, Problem, Value
 
 DIGITS = 32
 """Number of digits of a replacement: 128 bits, so that two texts never share one by chance."""
-_CONTAINERS = (Kind.DOCUMENT, Kind.FLATBUFFER)
+_CONTAINERS = (FieldKind.DOCUMENT, FieldKind.FLATBUFFER)
 """Kinds of which no byte stays; their contents are told beside them."""
 _OF_FRAMING = "bad-framing-extras"
 _UNDIVIDED = ("length-mismatch", "extras-length", "failover-log-size", "cache-transfer-record", _OF_FRAMING)
@@ -100,7 +100,7 @@ class Redactor:
         if all(before is after for before, after in zip(field.fields, parts, strict=True)):
             return field
         raw = _spliced(field, parts)
-        value = parts[-1].value if spec is not None and spec.kind is Kind.KEY else raw if field.value is not None else None
+        value = parts[-1].value if spec is not None and spec.kind is FieldKind.KEY else raw if field.value is not None else None
         return dataclasses.replace(field, raw=raw, value=value, fields=parts)
 
     def _replaced(self, field: FieldValue, parts: tuple[FieldValue, ...], data: bytearray) -> FieldValue:

@@ -11,7 +11,7 @@ import re
 from enum import Enum
 
 from dcpinspect.protocol.choose import Choice
-from dcpinspect.protocol.fields import Field, Kind, Side
+from dcpinspect.protocol.fields import Field, FieldKind, MessageSide
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait, opcode_traits
 
@@ -29,18 +29,18 @@ class Secrecy(Enum):
 _WITH_SECRETS = {
     (layout.server, int(layout.opcode), layout.side)
     for layout in LAYOUTS
-    if any(isinstance(item, Field) and item.kind is Kind.SECRET for item in (*layout.extras, *layout.value))
+    if any(isinstance(item, Field) and item.kind is FieldKind.SECRET for item in (*layout.extras, *layout.value))
 }
 
 
-def _decided(opcode: int, side: Side, server: bool) -> Secrecy:
+def _decided(opcode: int, side: MessageSide, server: bool) -> Secrecy:
     if Trait.DATA in opcode_traits(opcode, server=server):
         return Secrecy.OPEN
     is_described = layouts_of(opcode, side, server=server) and (server, opcode, side) not in _WITH_SECRETS
     return Secrecy.DESCRIBED if is_described else Secrecy.MEASURED
 
 
-_SIDES: tuple[Side, ...] = ("request", "response")
+_SIDES: tuple[MessageSide, ...] = ("request", "response")
 _DECISIONS = {
     (bool(server), int(opcode), side): _decided(int(opcode), side, bool(server))
     for server, table in enumerate((Opcode, ServerOpcode))
@@ -49,12 +49,12 @@ _DECISIONS = {
 }
 
 
-def secrecy(opcode: int, side: Side, *, server: bool = False) -> Secrecy:
+def secrecy(opcode: int, side: MessageSide, *, server: bool = False) -> Secrecy:
     """Returns what is decided about a command."""
     return _DECISIONS.get((server, opcode, side), Secrecy.UNKNOWN)
 
 
-def hides_value(choice: Choice, opcode: int, side: Side, *, server: bool = False) -> bool:
+def hides_value(choice: Choice, opcode: int, side: MessageSide, *, server: bool = False) -> bool:
     """Returns whether the value of a message with this layout is hidden whatever it holds.
 
     The error of a refused request may quote the request (kv_engine mcbp_validators.cc: "Invalid json '…'"), so it is as secret as the
@@ -68,7 +68,7 @@ def hides_value(choice: Choice, opcode: int, side: Side, *, server: bool = False
     return not is_described or (is_error and secrecy(opcode, "request", server=server) is Secrecy.MEASURED)
 
 
-def hides_key(choice: Choice, opcode: int, side: Side, *, server: bool = False) -> bool:
+def hides_key(choice: Choice, opcode: int, side: MessageSide, *, server: bool = False) -> bool:
     """Returns whether the key is hidden: no layout describes it, or it may be a piece of a secret value that is divided in the wrong
     place."""
     decided, layout = secrecy(opcode, side, server=server), choice.layout

@@ -13,7 +13,7 @@ import numpy as np
 from dcpinspect.gathering import gathered
 from dcpinspect.kernels.kernel import Octets, kernel, step
 from dcpinspect.kernels.structs import Ints, Struct, T, Tables, number
-from dcpinspect.kernels.structs import Rows as Table
+from dcpinspect.kernels.structs import StructRows as Table
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.framed import NO_NUMBERS, Framed
 from dcpinspect.protocol.resync import HEADER
@@ -23,7 +23,7 @@ from dcpinspect.transport.chunk import FirstBytes
 _COLUMNS = ("start", "length", "packet", "frame", "file", "time", "release")
 
 
-class Pieces(NamedTuple):
+class PacketPieces(NamedTuple):
     """What packets gave of the first bytes of directions, one behind the other; a row for each packet."""
 
     of: Rows
@@ -46,12 +46,12 @@ class Messages(NamedTuple):
     """For each direction, whether that holds for it."""
     size: Rows
     """Number of first bytes of each direction."""
-    pieces: Pieces
+    pieces: PacketPieces
     of: Rows
-    """The direction of each message, as in ``Pieces``."""
+    """The direction of each message, as in ``PacketPieces``."""
     framed: Framed
     key: Rows
-    """The stream that each message shows, as in ``Run.keys``; -1 for none."""
+    """The stream that each message shows, as in ``MessageRun.keys``; -1 for none."""
     is_event: Mask
     """Whether a producer sends the message in a stream."""
 
@@ -94,7 +94,7 @@ def messages_of(first: FirstBytes, rows: Rows) -> Messages:
     )
 
 
-def _pieces(first: FirstBytes, rows: Rows) -> Pieces:
+def _pieces(first: FirstBytes, rows: Rows) -> PacketPieces:
     """Returns the pieces of these rows, which begin where they are in the data of ``first``."""
     place = np.full(len(first.number), -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
@@ -108,19 +108,19 @@ def _pieces(first: FirstBytes, rows: Rows) -> Pieces:
     in_file = NO_NUMBERS
     if first.place is not None:
         in_file = np.append(first.pieces.place[several], first.place[single])[order]
-    return Pieces(of=of[order], place=in_file, **columns)
+    return PacketPieces(of=of[order], place=in_file, **columns)
 
 
 class FoundMessage(Struct[T]):
     """A message of a direction whose first bytes are followed."""
 
-    of: T = number("The direction, as in ``Pieces``.")
+    of: T = number("The direction, as in ``PacketPieces``.")
     start: T = number("Where it is in the data.")
     length: T = number("Its bytes.")
     least: T = number("The piece of the least packet that gave bytes of it.")
     greatest: T = number("The piece of the greatest packet.")
     last: T = number("The piece of its last byte.")
-    key: T = number("The stream that it shows, as in ``Run.keys``; -1 for none.")
+    key: T = number("The stream that it shows, as in ``MessageRun.keys``; -1 for none.")
     is_event: T = number("A producer sends it in a stream.")
 
 

@@ -11,7 +11,7 @@ from dcpinspect.transport.chunk import Segments, StreamChunk
 
 Bytes = npt.NDArray[np.uint8]
 Column = npt.NDArray[np.int64]
-Holes = Sequence[tuple[int, int]]
+HoleSpans = Sequence[tuple[int, int]]
 
 _LOOSE = 256
 """Number of lists of segments kept apart before they are joined or collapsed."""
@@ -28,7 +28,7 @@ class Stretch:
         self._size = len(chunk.data)
         self._owned = False  # the chunk's own array is used until something is appended
         self._segments: Sequence[Segments] = (chunk.segments,)  # becomes a list once there are more, and so do the holes
-        self._holes: Holes = ()
+        self._holes: HoleSpans = ()
         self._add_holes(chunk.holes)
 
     @property
@@ -79,7 +79,7 @@ class Stretch:
         if len(self._segments) > _LOOSE:
             self._segments = (joined_segments(self._segments),)
 
-    def _add_holes(self, holes: Holes) -> None:
+    def _add_holes(self, holes: HoleSpans) -> None:
         for start, end in holes:
             if not isinstance(self._holes, list):
                 self._holes = list(self._holes)
@@ -133,7 +133,7 @@ def captured(start: int, end: int, holes: Column) -> int:
     return end - start - int(missing[missing > 0].sum())
 
 
-def _copy_around(target: Bytes, at: int, source: Bytes, offset: int, holes: Holes) -> None:
+def _copy_around(target: Bytes, at: int, source: Bytes, offset: int, holes: HoleSpans) -> None:
     """Copies ``source``, which begins at stream offset ``offset``, to ``target[at:]``, stepping over long holes without touching them."""
     start = 0
     for hole, end in holes:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotation import Annotation
-from dcpinspect.protocol.fields import Field, Kind
+from dcpinspect.protocol.fields import Field, FieldKind
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.json_grammar import is_json_text
 from dcpinspect.protocol.meanings import json_error, stream_id_in, text_or_bytes
@@ -42,7 +42,7 @@ def unwrap(raw: bytes, datatype: int, spec: Field, *, is_underlying: bool = Fals
             if section.problem is not None:
                 faults.append(("bad-xattr-section", "error", section.problem_offset, f"xattr section: {section.problem}"))
     else:
-        must_be_json = is_known and (spec.kind is Kind.JSON or (spec.kind is Kind.ERROR and body[:1] == b"{"))
+        must_be_json = is_known and (spec.kind is FieldKind.JSON or (spec.kind is FieldKind.ERROR and body[:1] == b"{"))
     is_json = False
     if must_be_json and body:
         flaw = json_error(body)
@@ -56,7 +56,7 @@ def unwrap(raw: bytes, datatype: int, spec: Field, *, is_underlying: bool = Fals
     return content, section, body, is_json, () if is_underlying else faults
 
 
-_DOCUMENT = Kind.DOCUMENT
+_DOCUMENT = FieldKind.DOCUMENT
 
 
 def _unwrapped(annotation: Annotation, spec: Field, at: int, raw: bytes, path: str, datatype: int) -> Unwrapped:
@@ -179,7 +179,7 @@ def plain_value(annotation: Annotation, spec: Field, at: int, raw: bytes, depth:
     datatype = _datatype(annotation)
     body, _, _, is_json, _ = _unwrapped(annotation, spec, at, raw, path, datatype)
     is_inflated = body is not raw
-    is_text = spec.kind is not Kind.BYTES and isinstance(text_or_bytes(body), str)
+    is_text = spec.kind is not FieldKind.BYTES and isinstance(text_or_bytes(body), str)
     encoding: Encoding = "text" if is_text else "binary"
     if is_json:
         if spec.stream_id and (stream_id := stream_id_in(body, spec.stream_id)) is not None:

@@ -24,7 +24,7 @@ ROLES[list(EVENTS)] = 2
 """By opcode: 1 for messages of streams, 2 for those that a producer sends in a stream."""
 
 
-class Run(NamedTuple):
+class MessageRun(NamedTuple):
     """Messages that follow each other without a gap. The columns hold until the walk goes on."""
 
     end: int
@@ -72,7 +72,7 @@ class Walk:
         """Returns the packet that made the byte at stream offset ``offset`` readable."""
         return int(self.segments.release[self.segments.offset.searchsorted(offset, "right") - 1])
 
-    def follow(self, at: int, memo: Column) -> Run:
+    def follow(self, at: int, memo: Column) -> MessageRun:
         """Follows the headers from stream offset ``at``. ``memo``: as in ``frame_messages``."""
         if self._state is None:
             room = len(self.data) // HEADER + 1
@@ -82,7 +82,7 @@ class Walk:
         state = self._state
         state[_AT] = at - self.offset
         why = frame_messages(self.data, self.holes, self.segments.columns, ROLES, memo, self._messages, self._keys, state)
-        return Run(
+        return MessageRun(
             end=self.offset + int(state[_AT]),
             why=_REASONS[why],
             need=int(state[_NEED]),
@@ -92,18 +92,18 @@ class Walk:
             shown_by=self._keys[1, : state[_NEW]],
         )
 
-    def released(self, run: Run) -> Column:
+    def released(self, run: MessageRun) -> Column:
         """Returns the packet that showed each of the new streams of a run."""
         release: Column = self.segments.release[run.messages[4][run.shown_by]]
         return release
 
-    def cut_off(self, run: Run) -> list[tuple[int, int]]:
+    def cut_off(self, run: MessageRun) -> list[tuple[int, int]]:
         """Returns [start, end) in the stream of messages whose header is not whole."""
         begin, length = run.messages[:2, run.is_cut > 0]
         begin += self.offset
         return list(zip(begin.tolist(), (begin + length).tolist(), strict=True))
 
-    def keep(self, run: Run, heuristic_until: int, floor: int) -> None:
+    def keep(self, run: MessageRun, heuristic_until: int, floor: int) -> None:
         """Has the messages of a run framed, but those whose header is not whole; none of them is readable before packet ``floor``."""
         self._kept.append((len(run.is_cut), heuristic_until, floor))
 
@@ -170,7 +170,7 @@ def note_segments(segments: Ints, begin: int, end: int, messages: Ints, state: I
 
 @inline
 def stream_key(data: Octets, at: int, role: int) -> int:
-    """Returns the key of the stream that the message at ``at`` shows, as in ``Run.keys``; -1 for none. ``role``: as in ``ROLES``."""
+    """Returns the key of the stream that the message at ``at`` shows, as in ``MessageRun.keys``; -1 for none. ``role``: as in ``ROLES``."""
     magic = data[at]
     if role != 0 and magic in (0x80, 0x08):
         return (be16(data, at + 6) << 32) | be32(data, at + 12)
@@ -200,7 +200,7 @@ def note_stream(data: Octets, at: int, role: int, memo: Ints, keys: Ints, state:
 def frame_messages(data: Octets, holes: Ints, segments: Ints, roles: Octets, memo: Ints, messages: Ints, keys: Ints, state: Ints) -> int:
     """Follows the headers from ``data[state[_AT]]`` on; returns why it stopped. One step for each message and for each segment.
 
-    ``segments``: the columns of ``Segments``. ``messages`` and ``keys``: as in ``Run``. ``keys`` are not in ``memo`` (a small hash table).
+    ``segments``: the columns of ``Segments``. ``messages`` and ``keys``: as in ``MessageRun``. ``keys`` are not in ``memo`` (a small hash table).
     ``state`` is kept between calls on the same data.
     """
     offset, size, h = state[_OFFSET], len(data), state[_NEXT_HOLE]

@@ -9,13 +9,13 @@ Byte/     0       |       1       |       2       |       3       |
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Kind
+from dcpinspect.protocol.fields import FieldKind
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.protocol.secrecy import Secrecy, names_credentials, secrecy
 from dcpinspect.render.field_table import DEFAULT_LIMIT
 
-_LETTERED = frozenset({Kind.TEXT, Kind.KEY, Kind.JSON, Kind.DOCUMENT, Kind.ERROR, Kind.BYTES})
+_LETTERED = frozenset({FieldKind.TEXT, FieldKind.KEY, FieldKind.JSON, FieldKind.DOCUMENT, FieldKind.ERROR, FieldKind.BYTES})
 _RULE = "        " + "+---------------" * 4 + "+"
 _HEAD = [
     "      Byte/     0       |       1       |       2       |       3       |",

@@ -15,7 +15,7 @@ from dcpinspect.protocol.choose import choose
 from dcpinspect.protocol.command_statuses import COMMAND_STATUSES
 from dcpinspect.protocol.control_keys import CONTROL_KEYS, control_key
 from dcpinspect.protocol.features import FEATURES
-from dcpinspect.protocol.fields import Side
+from dcpinspect.protocol.fields import MessageSide
 from dcpinspect.protocol.flags import OPEN_FLAGS, OSO_FLAGS, SNAPSHOT_FLAGS, STREAM_FLAGS
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, decode_header, encode_header
 from dcpinspect.protocol.hextext import HexError, parse_hex, tcp_payload
@@ -223,7 +223,7 @@ def _command(opcode: int, *, server: bool) -> list[str]:
     name = opcode_name(opcode, server=server)
     table = ", of the magics 0x82 and 0x83" if server else ""
     out = [f"{name}: opcode 0x{opcode:02x}{table}", f"  {opcode_doc(opcode, server=server)}"]
-    sides: tuple[Side, Side] = ("request", "response")
+    sides: tuple[MessageSide, MessageSide] = ("request", "response")
     for side in sides:
         for layout in layouts_of(opcode, side, server=server):
             out += ["", *layout_lines(layout)]

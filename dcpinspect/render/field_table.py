@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dcpinspect.escape import escape
-from dcpinspect.protocol.fields import Kind
+from dcpinspect.protocol.fields import FieldKind
 from dcpinspect.protocol.message import FieldValue, Message
 
 DEFAULT_LIMIT = 256
 """Number of bytes of a text or binary field that are shown by default."""
 
 OFFSETS_WIDTH = 7
-REMARKED = frozenset({Kind.U8, Kind.U16, Kind.U32, Kind.U64, Kind.I64, Kind.SEQNO})
+REMARKED = frozenset({FieldKind.U8, FieldKind.U16, FieldKind.U32, FieldKind.U64, FieldKind.I64, FieldKind.SEQNO})
 """Kinds of fields whose numbers also stand in decimal behind their digits, if no other remark does."""
 
 

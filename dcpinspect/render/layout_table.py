@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dcpinspect.protocol.command_statuses import Answers
-from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Records, fixed_size
+from dcpinspect.protocol.command_statuses import StatusMeanings
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, LayoutItem, RecordList, fixed_size
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.render.field_table import offsets_text
@@ -54,9 +54,9 @@ def field_rows(layout: Layout) -> Iterator[tuple[int, str, str, str, str]]:
     yield from _items(layout.value, at, 0 if is_whole else 1)
 
 
-def _items(items: tuple[Item, ...], at: int | None, indent: int) -> Iterator[tuple[int, str, str, str, str]]:
+def _items(items: tuple[LayoutItem, ...], at: int | None, indent: int) -> Iterator[tuple[int, str, str, str, str]]:
     for item in items:
-        if isinstance(item, Records):
+        if isinstance(item, RecordList):
             size = fixed_size(item.fields)
             yield indent, f"{item.title}…", "", f"{size or 'any number of'} bytes each", item.doc
             yield from _items(item.fields, None, indent + 1)
@@ -67,7 +67,7 @@ def _items(items: tuple[Item, ...], at: int | None, indent: int) -> Iterator[tup
         yield indent, item.title, where, size_text, item.doc
         for bit in item.flags:
             yield indent + 1, f"0x{bit.mask:02x} {bit.name}", "", "", bit.doc
-        if item.values and item.kind is not Kind.COMMAND:
+        if item.values and item.kind is not FieldKind.COMMAND:
             for number, word in item.values.items():
                 yield indent + 1, str(number) if number < 1 << 32 else f"0x{number:x}", "", "", word
         for number, current in (item.first_generation or {}).items():
@@ -95,7 +95,7 @@ def layout_lines(layout: Layout) -> list[str]:
     return out
 
 
-def status_rows(answers: Answers) -> list[tuple[str, str, str]]:
+def status_rows(answers: StatusMeanings) -> list[tuple[str, str, str]]:
     """Returns code, name and meaning of the possible answers to a command."""
     return [
         ("", "no answer", f"the connection is closed: {meaning[0].lower()}{meaning[1:]}")
@@ -105,7 +105,7 @@ def status_rows(answers: Answers) -> list[tuple[str, str, str]]:
     ]
 
 
-def status_lines(answers: Answers) -> list[str]:
+def status_lines(answers: StatusMeanings) -> list[str]:
     """Returns the possible answers to a command, for a terminal."""
     rows = status_rows(answers)
     width = max(len(name) for _, name, _ in rows)

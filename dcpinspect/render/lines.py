@@ -17,7 +17,7 @@ from dcpinspect.kernels.kernel import Octets
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.features import feature_name
-from dcpinspect.protocol.fields import Kind, Layout, bit_names
+from dcpinspect.protocol.fields import FieldKind, Layout, bit_names
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import layouts_of
@@ -347,7 +347,7 @@ def key_prefix(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> s
     """Returns the collection that stands before a document's key, without its id if ``is_narrow``; empty for the default collection."""
     layout = batch.layout_of(index)
     # only keys of documents have a prefix, and names of collections do not
-    has_prefix = layout is not None and layout.key is not None and layout.key.kind is Kind.KEY
+    has_prefix = layout is not None and layout.key is not None and layout.key.kind is FieldKind.KEY
     number = batch.decoded.collection_id.at(index) if has_prefix else None
     if not number:
         return ""

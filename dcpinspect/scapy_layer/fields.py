@@ -13,7 +13,7 @@ from scapy.packet import Packet
 
 from dcpinspect.protocol.annotate import MAX_RECORDS
 from dcpinspect.protocol.features import FEATURES
-from dcpinspect.protocol.fields import Field, Item, Kind, Records
+from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem, RecordList
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table, encode_table
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
@@ -32,13 +32,13 @@ STATUSES = {int(status): status.name.lower() for status in Status}
 _PLAIN = {1: scapy_fields.ByteField, 2: scapy_fields.ShortField, 4: scapy_fields.IntField, 8: scapy_fields.LongField}
 _NAMED = {1: scapy_fields.ByteEnumField, 2: scapy_fields.ShortEnumField, 4: scapy_fields.IntEnumField, 8: scapy_fields.LongEnumField}
 _OTHER = {
-    Kind.I64: scapy_fields.SignedLongField,
-    Kind.UUID: scapy_fields.XLongField,
-    Kind.CAS: scapy_fields.XLongField,
-    Kind.OPAQUE: scapy_fields.XIntField,
-    Kind.ID: scapy_fields.XIntField,
+    FieldKind.I64: scapy_fields.SignedLongField,
+    FieldKind.UUID: scapy_fields.XLongField,
+    FieldKind.CAS: scapy_fields.XLongField,
+    FieldKind.OPAQUE: scapy_fields.XIntField,
+    FieldKind.ID: scapy_fields.XIntField,
 }
-_WORDS = {Kind.STATUS: STATUSES, Kind.FEATURE: {feature.code: feature.name for feature in FEATURES}, Kind.COMMAND: OPCODES}
+_WORDS = {FieldKind.STATUS: STATUSES, FieldKind.FEATURE: {feature.code: feature.name for feature in FEATURES}, FieldKind.COMMAND: OPCODES}
 _FORMATS = {1: "B", 2: "H", 4: "I"}
 
 
@@ -144,7 +144,7 @@ def packet_class(name: str, base: type[P], attributes: Mapping[str, Any]) -> typ
 _records: dict[int, type[Packet]] = {}
 
 
-def record_class(records: Records) -> type[Packet]:
+def record_class(records: RecordList) -> type[Packet]:
     """Returns the class of one record, which is made only once."""
     if id(records) not in _records:
         fields = section_fields(records.fields, measured=measured(records.fields))
@@ -153,7 +153,7 @@ def record_class(records: Records) -> type[Packet]:
     return _records[id(records)]
 
 
-def name_of(spec: Field | Records) -> str:
+def name_of(spec: Field | RecordList) -> str:
     """Returns the table's name of a field; with an underscore if Scapy has a method of that name (``command_``, ``fragment_``)."""
     return f"{spec.name}_" if hasattr(Packet, spec.name) else spec.name
 
@@ -168,18 +168,18 @@ def number_field(spec: Field, default: int | None) -> Any:
     return kind(name, default) if words is None else kind(name, default, dict(words))
 
 
-def measured(items: Iterable[Item]) -> dict[str, str]:
+def measured(items: Iterable[LayoutItem]) -> dict[str, str]:
     """Returns the names of texts, by the name of the number that says how long each text is."""
     return {item.size: name_of(item) for item in items if isinstance(item, Field) and isinstance(item.size, str)}
 
 
 def section_fields(
-    items: Sequence[Item], *, room: Length | None = None, numbers: Mapping[str, int] | None = None, measured: Mapping[str, str]
+    items: Sequence[LayoutItem], *, room: Length | None = None, numbers: Mapping[str, int] | None = None, measured: Mapping[str, str]
 ) -> list[Any]:
     """Returns the fields of a section of ``room`` bytes. ``numbers``: defaults that replace those of the table."""
     out: list[Any] = []
     for item in items:
-        if isinstance(item, Records):
+        if isinstance(item, RecordList):
             out.append(RecordsField(item.name, [], record_class(item), length_from=_rest(room, out), max_count=MAX_RECORDS))
         elif item.name in measured:
             out.append(FieldLenField(name_of(item), None, length_of=measured[item.name], fmt=_FORMATS[item.kind.size]))
@@ -193,9 +193,9 @@ def section_fields(
 
 
 def _text_field(spec: Field, length: Length) -> Any:
-    if spec.kind is Kind.FLATBUFFER:
+    if spec.kind is FieldKind.FLATBUFFER:
         return TableField(spec, length)
-    return (SecretField if spec.kind is Kind.SECRET else StrLenField)(name_of(spec), b"", length_from=length)
+    return (SecretField if spec.kind is FieldKind.SECRET else StrLenField)(name_of(spec), b"", length_from=length)
 
 
 def _given(name: str) -> Length:

@@ -8,7 +8,7 @@ from scapy.config import conf
 from scapy.fields import ByteField, PacketListField, ShortField, StrField
 from scapy.packet import Packet
 
-from dcpinspect.protocol.fields import Side
+from dcpinspect.protocol.fields import MessageSide
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, Frame, FrameSpec, decode_frames, encode_frames
 from dcpinspect.protocol.header_columns import UNDECLARED_STREAM_ID, faults_of
 from dcpinspect.scapy_layer.fields import camel, number_field, packet_class, sentence
@@ -71,7 +71,7 @@ def _kind(frame_id: int, spec: FrameSpec) -> type[KnownFrame]:
     return packet_class(f"DcpFrame{camel(spec.name)}", KnownFrame, attributes)
 
 
-_KINDS: dict[Side, dict[int, type[KnownFrame]]] = {
+_KINDS: dict[MessageSide, dict[int, type[KnownFrame]]] = {
     "request": {number: _kind(number, spec) for number, spec in REQUEST_FRAMES.items()},
     "response": {number: _kind(number, spec) for number, spec in RESPONSE_FRAMES.items()},
 }

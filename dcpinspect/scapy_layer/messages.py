@@ -20,7 +20,7 @@ from scapy.packet import Packet, bind_bottom_up, bind_layers
 
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.choose import ERROR_VALUE, Choice, choose
-from dcpinspect.protocol.fields import Layout, Side
+from dcpinspect.protocol.fields import Layout, MessageSide
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, Magic, header_fields
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import ServerOpcode, Trait, opcode_doc, opcode_name, opcode_traits
@@ -50,7 +50,7 @@ MAX_MESSAGES = 64
 Scapy calls itself for each layer, and Python limits the depth of calls.
 """
 
-_MAGICS: dict[tuple[bool, Side], Magic] = {
+_MAGICS: dict[tuple[bool, MessageSide], Magic] = {
     (False, "request"): Magic.REQUEST,
     (False, "response"): Magic.RESPONSE,
     (True, "request"): Magic.SERVER_REQUEST,

@@ -177,7 +177,7 @@ class UnitPackets:
         self.files = [CaptureFile(name) for name in files]
         self.position = self.packets = 0
         self.size: int | None = None
-        self.problems: list[Problem] = []
+        self.problems: list[FileDamage] = []
         self._bundles = bundles
 
     def __iter__(self) -> Iterator[PacketBatch]:

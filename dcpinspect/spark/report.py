@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 from dcpinspect.escape import one_line
 from dcpinspect.findings.record import with_findings
 from dcpinspect.findings.registry import ORDINARY, RULES
-from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.columns import NumberColumn
 from dcpinspect.protocol.header import Magic
 from dcpinspect.render.pipeline import info_lines
 from dcpinspect.render.table import cell_texts
@@ -113,9 +113,9 @@ def _events_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> Vbuck
     return items
 
 
-def _nullable(column: Any) -> Numbers:
+def _nullable(column: Any) -> NumberColumn:
     values = column.fill_null(0).to_numpy().astype(np.int64).view(np.uint64)
-    return Numbers(values, column.is_valid().to_numpy())
+    return NumberColumn(values, column.is_valid().to_numpy())
 
 
 def _shown(messages: Any, rows: Mapping[int, Sequence[str]], most: Limits) -> Iterator[Shown]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dcpinspect.capture.open import Problem, open_capture
+from dcpinspect.capture.open import FileDamage, open_capture
 from dcpinspect.coverage import DCP
 from dcpinspect.errors import CaptureError
 from dcpinspect.protocol.columns import Rows

@@ -18,7 +18,7 @@ from typing import Self
 import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.capture.open import CaptureFile, Problem
+from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.capture.pcap import DONE, FILE_HEADER, Pcap, find_record
 from dcpinspect.capture.remote import opened
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
@@ -105,7 +105,7 @@ class StretchPackets:
             record = at + walk.offset - self._format.record_header
             count = int(np.searchsorted(record, self._end))
             self.position = int(record[count]) if count < len(record) else at + walk.consumed
-            inside = [Problem(file.name, at + offset, what) for offset, what in walk.problems if at + offset < self._end]
+            inside = [FileDamage(file.name, at + offset, what) for offset, what in walk.problems if at + offset < self._end]
             file.problems += inside[: MAX_PROBLEMS - len(file.problems)]
             size = self._batch_bytes if walk.consumed else min(2 * size, max(2 * MAX_BLOCK, self._batch_bytes))
             if count:
@@ -126,7 +126,7 @@ class StretchPackets:
                 return
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[FileDamage]:
         """Damaged places that were found so far."""
         return self.files[0].all_problems
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dcpinspect.protocol.columns import Numbers, Rows
+from dcpinspect.protocol.columns import NumberColumn, Rows
 from dcpinspect.records import dataclass
 from dcpinspect.store.places import Places
 from dcpinspect.store.places import joined as joined_places
@@ -131,10 +131,10 @@ def no_rows(name: str) -> Any:
     return pa.array([], _HIDDEN[name] if name in _HIDDEN else type_of(name))
 
 
-def numbers(array: Any) -> Numbers:
+def numbers(array: Any) -> NumberColumn:
     """Returns the numbers of an Arrow array of integers, with 0 where it has no value."""
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-    return Numbers(array.fill_null(0).to_numpy(zero_copy_only=False), valid)
+    return NumberColumn(array.fill_null(0).to_numpy(zero_copy_only=False), valid)
 
 
 def joined(parts: Sequence[StorePart]) -> StorePart:

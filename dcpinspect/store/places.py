@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.capture.batch import Bytes, Column
-from dcpinspect.protocol.brief import Told
+from dcpinspect.protocol.brief import BriefMessages
 from dcpinspect.records import dataclass
 from dcpinspect.store.originals import BESIDE
 from dcpinspect.transport.chunk import NOWHERE, SCATTERED, StreamChunk
@@ -81,7 +81,7 @@ def joined(parts: Sequence[Places]) -> Places:
     return Places(**{name: column[order] for name, column in columns.items()})
 
 
-def located(chunks: Sequence[StreamChunk], told: Sequence[Told], put_beside: Callable[[Bytes], int]) -> Places:
+def located(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages], put_beside: Callable[[Bytes], int]) -> Places:
     """Returns the places of the bytes of chunks, and of messages that are in no chunk.
 
     ``put_beside`` keeps bytes that stand in no file in one piece, and returns their offset.
@@ -108,7 +108,7 @@ def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[Bytes], int]
     return _places(*(column[given] for column in columns))
 
 
-def _of_told(told: Told, put_beside: Callable[[Bytes], int]) -> Places:
+def _of_told(told: BriefMessages, put_beside: Callable[[Bytes], int]) -> Places:
     carried = told.carried
     place, file = carried.place.copy(), carried.file.copy()
     for index in np.flatnonzero(place == SCATTERED).tolist():

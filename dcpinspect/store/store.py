@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from dcpinspect.capture.batch import Bytes, PacketBatch
 from dcpinspect.errors import ChangedCaptureError, NotKeptError
-from dcpinspect.protocol.brief import Told
-from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows, numbers_at
+from dcpinspect.protocol.brief import BriefMessages
+from dcpinspect.protocol.columns import HoleRanges, Mask, NumberColumn, Rows, numbers_at
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import Message
@@ -140,7 +140,7 @@ class Store:
             self._append(p.part_of(batch, reading.engine.turned, *self._taken()))
             yield batch
 
-    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[Told]) -> None:
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> None:
         """Keeps the places of packets, as ``engine.Keeper`` describes."""
         assert self._reading is not None, "fill the store with the reading that it is the keeper of"
         if packets is not None:
@@ -251,7 +251,7 @@ class Store:
             found.append(part.first_row + np.flatnonzero(is_own if numbers.valid is None else is_own & numbers.valid))
         return np.concatenate(found)
 
-    def numbers(self, rows: Sequence[int] | Rows, columns: Sequence[str]) -> list[Numbers]:
+    def numbers(self, rows: Sequence[int] | Rows, columns: Sequence[str]) -> list[NumberColumn]:
         """Returns these columns of integers of these rows without reading any message's bytes; ``_kind`` may be among them.
 
         Raises IndexError, NotKeptError.
@@ -311,7 +311,7 @@ class Store:
         for index in np.flatnonzero(~found.are_same(data, start)).tolist()[:1]:
             frame = int(found.integers("frame")[index])
             raise ChangedCaptureError(self._files[int(files[index])], None, f"frame {frame} has other bytes than when it was read")
-        holes = Holes.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
+        holes = HoleRanges.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
         settled = Settled(
             ((state >> p.COLLECTIONS & 3).astype(np.int8), state & p.UNDERLYING != 0, (state >> p.GENERATION).astype(np.int8))
         )
@@ -394,10 +394,10 @@ class _Found:
         pieces = [part.column(name, self.rows[run] - part.first_row) for part, run in self.groups]
         return pa.concat_arrays(pieces).take(pa.array(self._order)) if pieces else p.no_rows(name)
 
-    def numbers(self, name: str, dtype: type[np.integer[Any]] = np.int64) -> Numbers:
+    def numbers(self, name: str, dtype: type[np.integer[Any]] = np.int64) -> NumberColumn:
         """Returns a column of integers, with 0 where it has no value."""
         found = p.numbers(self.column(name))
-        return Numbers(found.values.astype(dtype), found.valid)
+        return NumberColumn(found.values.astype(dtype), found.valid)
 
     def integers(self, name: str) -> Rows:
         """Returns a column in which every row has a value."""

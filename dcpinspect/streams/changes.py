@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernels.structs import Ints, Rows, Struct, T, nested, number
+from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, nested, number
 from dcpinspect.streams.rows import Place
 
 TOLD_OF_KEY = 32
@@ -37,7 +37,7 @@ class Event(Struct[T]):
     key_start: KeyStart[T] = nested(KeyStart, "The first of them.")
 
 
-class Events(Event[Ints], Rows[Event]):
+class Events(Event[Ints], StructRows[Event]):
     """The events of a batch, or of a stream."""
 
 
@@ -54,7 +54,7 @@ class Change(Struct[T]):
     value: T = number("Hash of its value, or -1.")
 
 
-class Changes(Change[Ints], Rows[Change]):
+class Changes(Change[Ints], StructRows[Change]):
     """The changes of a stream."""
 
 

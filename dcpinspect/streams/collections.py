@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dcpinspect.protocol.fields import Field, Item
+from dcpinspect.protocol.fields import Field, LayoutItem
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.records import dataclass
@@ -132,7 +132,7 @@ def said_by_event(batch: MessageBatch, row: int) -> SaidByEvent | None:
     return SaidByEvent(event, uid, scope, said.get("collection_id"), _text(batch.key_of(row) or None), keeps)
 
 
-def _numbers(items: Sequence[Item], data: bytes) -> dict[str, int]:
+def _numbers(items: Sequence[LayoutItem], data: bytes) -> dict[str, int]:
     """Returns the numbers of a section by name, with those of a FlatBuffer in it."""
     said: dict[str, int] = {}
     for spec in items:

@@ -24,7 +24,7 @@ import numpy as np
 
 from dcpinspect.growing import grown
 from dcpinspect.kernels.structs import Ints, Struct, T, number
-from dcpinspect.kernels.structs import Rows as Table
+from dcpinspect.kernels.structs import StructRows as Table
 from dcpinspect.protocol.columns import Array, Mask, numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import Opcode

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from dcpinspect.kernels.structs import Ints, Rows
+from dcpinspect.kernels.structs import Ints, StructRows
 from dcpinspect.streams.examples import Examples
 
 K = TypeVar("K", bound=Hashable)
@@ -71,7 +71,7 @@ class Follower(Portable):
         return whole
 
 
-def table_of(kind: type[Rows[Any]], array: Any) -> Rows[Any]:
+def table_of(kind: type[StructRows[Any]], array: Any) -> StructRows[Any]:
     """Returns the table that was in this array. Raises ValueError for anything else: kernels take the array as it is."""
     if not isinstance(array, np.ndarray) or array.dtype != kind.dtype or array.ndim != 1:
         msg = f"this is no table of {kind.__name__}"

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.escape import escape
-from dcpinspect.protocol.columns import Mask, Numbers, Rows
+from dcpinspect.protocol.columns import Mask, NumberColumn, Rows
 from dcpinspect.protocol.flags import DISK, HISTORY
 from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
@@ -249,8 +249,8 @@ class ExplainedGaps:
             "cause": Worded(self.cause, w.CAUSES),
             "evidence": Made(len(self), self._evidence, self._evidence_in_arrow),
             "rows": Made(len(self), self._rows, self._rows_in_arrow),
-            "first_time": Numbers(self._times[0][self._order]),
-            "last_time": Numbers(self.last_time),
+            "first_time": NumberColumn(self._times[0][self._order]),
+            "last_time": NumberColumn(self.last_time),
         }
         return Records(GAPS, columns, len(self), file=self._frame[self._order] >> FILE_SHIFT)
 

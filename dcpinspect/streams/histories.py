@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.kernels.structs import Ints, Struct, T
-from dcpinspect.kernels.structs import Rows as Table
+from dcpinspect.kernels.structs import StructRows as Table
 from dcpinspect.kernels.structs import number as count
 from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
 from dcpinspect.protocol.datatype import SNAPPY

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.kernels.structs import Ints, Rows, Struct, T, number
+from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, number
 from dcpinspect.protocol import columns
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams.columns import kinds
@@ -33,7 +33,7 @@ class Item(Struct[T]):
     until: T = number("Time of the latest.")
 
 
-class Items(Item[Ints], Rows[Item]):
+class Items(Item[Ints], StructRows[Item]):
     """The events of a vbucket."""
 
 
@@ -44,8 +44,8 @@ class Own(NamedTuple):
     """Kinds of the messages, as from ``kinds``."""
     connection: columns.Rows
     row: columns.Rows
-    sid: columns.Numbers
-    seqno: columns.Numbers
+    sid: columns.NumberColumn
+    seqno: columns.NumberColumn
     """Seqnos of the messages that are events."""
     time_ns: columns.Rows
 
@@ -73,7 +73,7 @@ class VbucketItems:
         own: columns.Rows = np.flatnonzero(is_own)
         if len(own):
             decoded = batch.decoded
-            seqno = decoded.numbers.get("by_seqno", columns.Numbers(np.zeros(len(batch), np.uint64), None))
+            seqno = decoded.numbers.get("by_seqno", columns.NumberColumn(np.zeros(len(batch), np.uint64), None))
             told = kinds(batch)[0][own], batch.connection[own], batch.row[own], decoded.sid.take(own), seqno.take(own), batch.time_ns[own]
             self.take(Own(*told))
         return own

@@ -6,7 +6,7 @@ Its memory is a table of entries by (stream, key). An entry says what the latest
 from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inline, kernel
-from dcpinspect.kernels.structs import Ints, Rows, Struct, T, Tables, nested, number
+from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, Tables, nested, number
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import words as w
@@ -31,7 +31,7 @@ class KeyEvent(Struct[T]):
     entry: T = number("The kernel writes: its entry, or -1 where there may be none yet.")
 
 
-class KeyEvents(KeyEvent[Ints], Rows[KeyEvent]):
+class KeyEvents(KeyEvent[Ints], StructRows[KeyEvent]):
     """The events of a batch."""
 
 
@@ -50,7 +50,7 @@ class Entry(Struct[T]):
     at: Place[T] = nested(Place, "The event that ``seqno`` or ``cas`` is of.")
 
 
-class Entries(Entry[Ints], Rows[Entry]):
+class Entries(Entry[Ints], StructRows[Entry]):
     """The entries of a reading."""
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 
 from dcpinspect.growing import grown
-from dcpinspect.kernels.structs import Rows
+from dcpinspect.kernels.structs import StructRows
 
-Table = TypeVar("Table", bound=Rows[Any])
+Table = TypeVar("Table", bound=StructRows[Any])
 
 
 class Latest(Generic[Table]):

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.kernels.structs import Rows, Struct
+from dcpinspect.kernels.structs import Struct, StructRows
 
 Table = npt.NDArray[np.int64]
 T = TypeVar("T")
-Records = TypeVar("Records", bound=Rows[Any])
+Records = TypeVar("Records", bound=StructRows[Any])
 
 
 def renumbered(values: Table, numbers: Table) -> Table:
@@ -34,7 +34,7 @@ def renumbered_rows(table: Records, numbers: Mapping[str, Table]) -> Records:
     return table
 
 
-def _renumber(struct: type[Struct[Any]] | Rows[Any], array: npt.NDArray[np.void], numbers: Mapping[str, Table]) -> None:
+def _renumber(struct: type[Struct[Any]] | StructRows[Any], array: npt.NDArray[np.void], numbers: Mapping[str, Table]) -> None:
     for name, field in struct.fields.items():
         if field.struct is not None:
             _renumber(field.struct, array[name], numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inline, kernel
-from dcpinspect.kernels.structs import Ints, Rows, Struct, T, Tables, number
+from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, Tables, number
 
 IGNORE, ASKS, TELLS, ANSWERS, CONTINUES = range(5)
 """What a message means to this kernel: nothing, a request, a request without a success answer, a response, one of several responses."""
@@ -23,7 +23,7 @@ class Slot(Struct[T]):
     last: T = number("The last of them.", of="waiting")
 
 
-class Slots(Slot[Ints], Rows[Slot]):
+class Slots(Slot[Ints], StructRows[Slot]):
     """The slots: a hash table with open addressing."""
 
 
@@ -43,7 +43,7 @@ class WaitingRequest(Struct[T]):
     newer: T = number("The one behind it.", of="waiting")
 
 
-class WaitingRequests(WaitingRequest[Ints], Rows[WaitingRequest]):
+class WaitingRequests(WaitingRequest[Ints], StructRows[WaitingRequest]):
     """The requests that wait for an answer."""
 
 

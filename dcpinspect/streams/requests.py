@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.growing import grown, only
-from dcpinspect.protocol.columns import Mask, Numbers, Rows
+from dcpinspect.protocol.columns import Mask, NumberColumn, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.protocol.opcodes import Opcode, Trait
@@ -52,11 +52,11 @@ _NONE = -1
 class Pairs:
     """The request that each message of a batch answers."""
 
-    row: Numbers
-    stream_offset: Numbers
-    rtt_ns: Numbers
+    row: NumberColumn
+    stream_offset: NumberColumn
+    rtt_ns: NumberColumn
     """Time of the response less time of the request."""
-    vbucket: Numbers
+    vbucket: NumberColumn
     """The vbucket of the request; also for errors about messages that need no answer, for which no row is given."""
 
 
@@ -112,10 +112,10 @@ class Requests:
         pair_requests(tables)
         has_row = answered != _NONE
         return Pairs(
-            Numbers(answered, has_row),
-            Numbers(offset, has_row),
-            Numbers(time_ns - asked_at, has_row),
-            Numbers(vbucket, vbucket != _NONE),
+            NumberColumn(answered, has_row),
+            NumberColumn(offset, has_row),
+            NumberColumn(time_ns - asked_at, has_row),
+            NumberColumn(vbucket, vbucket != _NONE),
         )
 
     def _make_room(self, connection: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.protocol.columns import Mask, NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.records import dataclass
@@ -145,12 +145,12 @@ class Rollbacks:
             "sid": Numbers(rows.sid, rows.sid >= 0),
             "stream": Numbers(rows.ordinal),
             "client": [self._clients[connection] for connection in rows.connection.tolist()],
-            "requested_start": Numbers(unbiased(rows.request.start), is_asked),
-            "snapshot_start": Numbers(unbiased(rows.request.snapshot_start), rows.request.form == 1),
-            "snapshot_end": Numbers(unbiased(rows.request.snapshot_end), rows.request.form == 1),
-            "vbucket_uuid": Numbers(rows.request.uuid.view(np.uint64), is_asked),
+            "requested_start": NumberColumn(unbiased(rows.request.start), is_asked),
+            "snapshot_start": NumberColumn(unbiased(rows.request.snapshot_start), rows.request.form == 1),
+            "snapshot_end": NumberColumn(unbiased(rows.request.snapshot_end), rows.request.form == 1),
+            "vbucket_uuid": NumberColumn(rows.request.uuid.view(np.uint64), is_asked),
             "request_flags": [one.asked and list(bit_names(STREAM_FLAGS, one.asked.flags)) for one in found],
-            "rollback_seqno": Numbers(unbiased(rows.rollback), rows.rollback != UNREAD_SEQNO),
+            "rollback_seqno": NumberColumn(unbiased(rows.rollback), rows.rollback != UNREAD_SEQNO),
             "failover_log": [list(one.log.entries) if one.log is not None else None for one in found],
             "purge_seqno": [one.seen.purge_seqno for one in found],
             "cause": [one.why.cause for one in found],
@@ -159,10 +159,10 @@ class Rollbacks:
             "resume_uuid": [one.resume_uuid for one in found],
             "resume_snapshot_start": [one.snapshot and one.snapshot[0] for one in found],
             "resume_snapshot_end": [one.snapshot and one.snapshot[1] for one in found],
-            "request_row": Numbers(rows.opened.row),
-            "answer_row": Numbers(rows.answered.row),
+            "request_row": NumberColumn(rows.opened.row),
+            "answer_row": NumberColumn(rows.answered.row),
             "log_row": [one.log.at.row if one.log is not None else None for one in found],
-            "time": Numbers(rows.answered.time),
+            "time": NumberColumn(rows.answered.time),
         }
         return Records(ROLLBACKS, columns, len(found), file=rows.opened.frame >> FILE_SHIFT)
 

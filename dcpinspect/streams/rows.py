@@ -6,7 +6,7 @@ is its place in its table. Where -1 means none, ``of`` names the table that a fi
 
 from __future__ import annotations
 
-from dcpinspect.kernels.structs import Ints, Pair, Rows, Struct, T, by_direction, nested, number
+from dcpinspect.kernels.structs import FieldPair, Ints, Struct, StructRows, T, by_direction, nested, number
 
 LEAST = -(1 << 63)
 """Seqno 0, biased."""
@@ -56,7 +56,7 @@ class Message(Struct[T]):
     place: Place[T] = nested(Place, "Where the message is.")
 
 
-class Messages(Message[Ints], Rows[Message]):
+class Messages(Message[Ints], StructRows[Message]):
     """The messages of a batch that concern streams."""
 
 
@@ -73,7 +73,7 @@ class Request(Struct[T]):
     filter: T = number("Row of the parsed value, -1 for none, or CUT_VALUE.", reset=-1, of="filters")
 
 
-class Requests(Request[Ints], Rows[Request]):
+class Requests(Request[Ints], StructRows[Request]):
     """The stream requests of a batch."""
 
 
@@ -87,7 +87,7 @@ class Answer(Struct[T]):
     rtt: T = number("Nanoseconds since the request, 0 if unknown.")
 
 
-class Answers(Answer[Ints], Rows[Answer]):
+class Answers(Answer[Ints], StructRows[Answer]):
     """The answers to stream requests of a batch."""
 
 
@@ -111,7 +111,7 @@ class Marker(Struct[T]):
     seqnos: OptionalSeqnos[T] = nested(OptionalSeqnos, "Seqnos that only some layouts have.")
 
 
-class Markers(Marker[Ints], Rows[Marker]):
+class Markers(Marker[Ints], StructRows[Marker]):
     """The snapshot markers of a batch."""
 
 
@@ -122,7 +122,7 @@ class Hole(Struct[T]):
     end: T = number("Stream offset after the last byte.")
 
 
-class Holes(Hole[Ints], Rows[Hole]):
+class Holes(Hole[Ints], StructRows[Hole]):
     """The holes of a batch."""
 
 
@@ -138,7 +138,7 @@ class Extra(Struct[T]):
     value: T = number("Value of that fact: 1 on, 0 off, bytes of a window, -1 unknown.")
 
 
-class Extras(Extra[Ints], Rows[Extra]):
+class Extras(Extra[Ints], StructRows[Extra]):
     """The extras of a batch."""
 
 
@@ -150,16 +150,16 @@ class Connection(Struct[T]):
 
     is_known: T = number("Whether the connection was captured from its handshake on.")
     producer: T = number("Direction of the producer's messages, or -1.", reset=-1)
-    losses: Pair[T] = by_direction("Losses so far.")
-    last_loss: Pair[T] = by_direction("The latest loss.", reset=-1, of="losses")
-    last_row: Pair[T] = by_direction("Row of the latest message.")
-    last_frame: Pair[T] = by_direction("Frame of the latest message.")
+    losses: FieldPair[T] = by_direction("Losses so far.")
+    last_loss: FieldPair[T] = by_direction("The latest loss.", reset=-1, of="losses")
+    last_row: FieldPair[T] = by_direction("Row of the latest message.")
+    last_frame: FieldPair[T] = by_direction("Frame of the latest message.")
     orphans: T = number("Accepted stream requests that were not captured.")
     end_on_close: T = number("Whether the server ends a stream that is closed: 1 on, 0 off, -1 unknown.")
     oso: T = number("Whether snapshots may be out of order: 1 yes, 0 no, -1 unknown.")
     history: T = number("Whether change streams have the history: 1 yes, 0 no, -1 unknown.")
     window: T = number("Flow-control window in bytes, 0 if flow control is off, -1 if unknown.")
-    window_losses: Pair[T] = by_direction("Losses by the time the window was granted.")
+    window_losses: FieldPair[T] = by_direction("Losses by the time the window was granted.")
     counted: T = number("Bytes that flow control counted.")
     acked: T = number("Bytes that were acknowledged.")
     is_based: T = number("Whether ``counted`` and ``acked`` have everything since the window was granted.")
@@ -176,11 +176,11 @@ class Connection(Struct[T]):
     noop_time: T = number("Capture time of the noop that waits.")
     noop_slowest: T = number("Longest time that a noop waited for its answer.")
     producer_time: T = number("Time of the producer's latest message of a stream.")
-    time: Pair[T] = by_direction("Latest capture time of a message.")
+    time: FieldPair[T] = by_direction("Latest capture time of a message.")
     is_met: T = number("Whether the connection was met; rows of others are empty.")
 
 
-class Connections(Connection[Ints], Rows[Connection]):
+class Connections(Connection[Ints], StructRows[Connection]):
     """The connections of a reading."""
 
 
@@ -197,7 +197,7 @@ class Key(Struct[T]):
     number: T = number("Number of the key.", of="keys")
 
 
-class Keys(Key[Ints], Rows[Key]):
+class Keys(Key[Ints], StructRows[Key]):
     """The keys of a reading."""
 
 
@@ -261,7 +261,7 @@ class Stream(Struct[T]):
     number: T = number("Number of the stream.", of="streams")
 
 
-class Streams(Stream[Ints], Rows[Stream]):
+class Streams(Stream[Ints], StructRows[Stream]):
     """The streams of a reading, in order of their opening."""
 
 
@@ -300,7 +300,7 @@ class Snapshot(Struct[T]):
     number: T = number("Number of the snapshot.", of="snapshots")
 
 
-class Snapshots(Snapshot[Ints], Rows[Snapshot]):
+class Snapshots(Snapshot[Ints], StructRows[Snapshot]):
     """The snapshots of a reading, in order of their markers."""
 
 
@@ -319,7 +319,7 @@ class Gap(Struct[T]):
     unreadable: T = number("Row of a message between them that cannot be read, or -1.")
 
 
-class Gaps(Gap[Ints], Rows[Gap]):
+class Gaps(Gap[Ints], StructRows[Gap]):
     """The gaps of a reading."""
 
 
@@ -337,7 +337,7 @@ class Anomaly(Struct[T]):
     other: Place[T] = nested(Place, "The earlier message of the same direction that it contradicts; row 0 for none.")
 
 
-class Anomalies(Anomaly[Ints], Rows[Anomaly]):
+class Anomalies(Anomaly[Ints], StructRows[Anomaly]):
     """The anomalies of the latest batch."""
 
 
@@ -357,7 +357,7 @@ class Loss(Struct[T]):
     previous: T = number("Loss before, of the same direction.", of="losses")
 
 
-class Losses(Loss[Ints], Rows[Loss]):
+class Losses(Loss[Ints], StructRows[Loss]):
     """The losses of a reading."""
 
 
@@ -368,7 +368,7 @@ class OsoSeqno(Struct[T]):
     seqno: T = number("The seqno, biased.")
 
 
-class OsoSeqnos(OsoSeqno[Ints], Rows[OsoSeqno]):
+class OsoSeqnos(OsoSeqno[Ints], StructRows[OsoSeqno]):
     """Seqnos of OSO snapshots that the tracker has not taken over yet."""
 
 
@@ -381,7 +381,7 @@ class Turn(Struct[T]):
     after: T = number("Direction of the producer's messages from there on.")
 
 
-class Turns(Turn[Ints], Rows[Turn]):
+class Turns(Turn[Ints], StructRows[Turn]):
     """The turns of the latest batch."""
 
 
@@ -392,7 +392,7 @@ class Question(Struct[T]):
     stream: T = number("The stream.", of="streams")
 
 
-class Questions(Question[Ints], Rows[Question]):
+class Questions(Question[Ints], StructRows[Question]):
     """The stream requests of a reading, in order of their rows."""
 
 
@@ -407,7 +407,7 @@ class EarlyAnswer(Struct[T]):
     place: Place[T] = nested(Place, "The answer.")
 
 
-class EarlyAnswers(EarlyAnswer[Ints], Rows[EarlyAnswer]):
+class EarlyAnswers(EarlyAnswer[Ints], StructRows[EarlyAnswer]):
     """The latest early answers: answer number n is in row n modulo the number of rows."""
 
 

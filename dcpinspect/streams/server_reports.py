@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.kernels.structs import Ints, Rows, Struct, T, nested, number
+from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, nested, number
 from dcpinspect.records import dataclass
 from dcpinspect.streams.rows import LEAST, Place
 
@@ -153,7 +153,7 @@ class Report(Struct[T]):
     place: Place[T] = nested(Place, "The answer.")
 
 
-class Reports(Report[Ints], Rows[Report]):
+class Reports(Report[Ints], StructRows[Report]):
     """Everything that servers said of vbuckets outside of streams, except for ``NotPersisted``."""
 
     @staticmethod

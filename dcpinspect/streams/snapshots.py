@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.protocol.columns import Mask, NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import CHECKPOINT, DISK, FROM_LATEST, MEMORY, SNAPSHOT_FLAGS
 from dcpinspect.streams import words as w
@@ -123,16 +123,16 @@ def snapshot_records(snapshots: Snapshots, streams: Streams, state: Table, is_bl
         "flags": Worded(which.reshape(-1), names),
         "layout": Worded(np.where(has_marker, snapshots.layout, -1), w.SNAPSHOT_LAYOUTS),
         "convention": Worded(conventions(snapshots, streams, is_blind), w.CONVENTIONS),
-        "items": Numbers(snapshots.items),
-        "first_seqno": Numbers(unbiased(snapshots.first), has_seqno),
-        "last_seqno": Numbers(unbiased(snapshots.last), has_seqno),
-        "max_visible_seqno": Numbers(unbiased(snapshots.seqnos.max_visible), (present & 1) != 0),
-        "high_completed_seqno": Numbers(unbiased(snapshots.seqnos.high_completed), (present & 2) != 0),
-        "purge_seqno": Numbers(unbiased(snapshots.seqnos.purge), (present & 4) != 0),
-        "high_prepared_seqno": Numbers(unbiased(snapshots.seqnos.high_prepared), (present & 8) != 0),
+        "items": NumberColumn(snapshots.items),
+        "first_seqno": NumberColumn(unbiased(snapshots.first), has_seqno),
+        "last_seqno": NumberColumn(unbiased(snapshots.last), has_seqno),
+        "max_visible_seqno": NumberColumn(unbiased(snapshots.seqnos.max_visible), (present & 1) != 0),
+        "high_completed_seqno": NumberColumn(unbiased(snapshots.seqnos.high_completed), (present & 2) != 0),
+        "purge_seqno": NumberColumn(unbiased(snapshots.seqnos.purge), (present & 4) != 0),
+        "high_prepared_seqno": NumberColumn(unbiased(snapshots.seqnos.high_prepared), (present & 8) != 0),
         "state": Worded(state, SNAPSHOT_STATES),
-        "row": Numbers(snapshots.place.row),
-        "time": Numbers(snapshots.place.time),
-        "until_time": Numbers(_until(snapshots, streams)),
+        "row": NumberColumn(snapshots.place.row),
+        "time": NumberColumn(snapshots.place.time),
+        "until_time": NumberColumn(_until(snapshots, streams)),
     }
     return Records(SNAPSHOTS, columns, len(snapshots), file=snapshots.place.frame >> FILE_SHIFT)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.kernels.kernel import inline
-from dcpinspect.kernels.structs import Ints, Rows, Tables
+from dcpinspect.kernels.structs import Ints, StructRows, Tables
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.renumbering import in_order, renumbered_rows
@@ -36,7 +36,7 @@ from dcpinspect.streams.rows import (
 )
 from dcpinspect.temporary import room
 
-Table = TypeVar("Table", bound=Rows[Any])
+Table = TypeVar("Table", bound=StructRows[Any])
 
 ROOM = 8
 """Number of free rows in every table that is enough for any one message."""
@@ -214,15 +214,15 @@ class State(Tables, Portable):
         """What is known so far."""
         return Known(self.connections, self.used(self.streams), self.used(self.snapshots), self.used(self.gaps), self.used(self.losses))
 
-    def __getstate__(self) -> dict[str, Rows[Any]]:
+    def __getstate__(self) -> dict[str, StructRows[Any]]:
         """Returns what is known, without what only the next messages would need."""
         return self.known._asdict()
 
-    def __setstate__(self, known: dict[str, Rows[Any]]) -> None:
+    def __setstate__(self, known: dict[str, StructRows[Any]]) -> None:
         self.__init__()  # type: ignore[misc] # there is nothing yet
         self._know(known)
 
-    def _know(self, known: Mapping[str, Rows[Any]]) -> None:
+    def _know(self, known: Mapping[str, StructRows[Any]]) -> None:
         for name, table in known.items():
             setattr(self, name, table)
             if name in _GROWING:
@@ -265,7 +265,7 @@ class State(Tables, Portable):
         return found, numbers
 
 
-_GROWING: Mapping[str, type[Rows[Any]]] = {
+_GROWING: Mapping[str, type[StructRows[Any]]] = {
     "streams": Streams,
     "keys": Keys,
     "snapshots": Snapshots,

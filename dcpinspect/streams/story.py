@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.protocol.columns import Mask, NumberColumn
 from dcpinspect.records import dataclass
 from dcpinspect.streams.items import Items, VbucketItems
 from dcpinspect.streams.state import unbiased
@@ -214,7 +214,7 @@ def _streams_of(entries: Items, rows: Sequence[Mapping[str, Any]]) -> npt.NDArra
 
 def _numbers(records: Records, name: str) -> tuple[Seqnos, Mask]:
     column = records.columns[name]
-    assert isinstance(column, Numbers)
+    assert isinstance(column, NumberColumn)
     return column.values.astype(np.uint64), column.known
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.protocol.columns import Mask, NumberColumn
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
 from dcpinspect.streams.gaps import Amounts, whole
@@ -46,13 +46,13 @@ def vbucket_records(
     last = np.maximum.reduceat(np.where(has_any, place, 0), begin)
     received = np.logical_or.reduceat(has_any, begin)
 
-    def total(values: Table | Mask) -> Numbers:
-        return Numbers(np.add.reduceat(values.astype(np.int64), begin))
+    def total(values: Table | Mask) -> NumberColumn:
+        return NumberColumn(np.add.reduceat(values.astype(np.int64), begin))
 
     def by_cause(counts: npt.NDArray[Any]) -> Made:
         return counted(whole(np.add.reduceat(counts[numbers].astype(np.float64), begin, axis=0)), w.CAUSES)
 
-    latest = Numbers(unbiased(streams.last[numbers[last]]), received)
+    latest = NumberColumn(unbiased(streams.last[numbers[last]]), received)
     request = streams.request
     key = client[numbers[begin]] << VBUCKET_BITS | streams.vbucket[numbers[begin]]
     high, is_told = _high_seqnos(reports, names, key)
@@ -62,15 +62,15 @@ def vbucket_records(
     reached = np.where(received, latest.values, np.uint64(0))
     columns: dict[str, ColumnValues] = {
         "client": Worded(client[numbers[begin]], names.words),
-        "vbucket": Numbers(streams.vbucket[numbers[begin]]),
+        "vbucket": NumberColumn(streams.vbucket[numbers[begin]]),
         "verdict": Worded(verdicts[newest], w.STREAM_VERDICTS),
         "connections": _connections(groups, streams.connection),
-        "streams": Numbers(count),
-        "requested_end": Numbers(unbiased(request.end[newest]), request.form[newest] > 0),
-        "first_seqno": Numbers(unbiased(streams.first[numbers[first]]), received),
+        "streams": NumberColumn(count),
+        "requested_end": NumberColumn(unbiased(request.end[newest]), request.form[newest] > 0),
+        "first_seqno": NumberColumn(unbiased(streams.first[numbers[first]]), received),
         "last_seqno": latest,
-        "high_seqno": Numbers(told, is_told),
-        "behind": Numbers(np.where(told > reached, told - reached, np.uint64(0)), is_told),
+        "high_seqno": NumberColumn(told, is_told),
+        "behind": NumberColumn(np.where(told > reached, told - reached, np.uint64(0)), is_told),
         "items": total(streams.items[numbers]),
         "bytes": total(streams.bytes[numbers]),
         "gaps": by_cause(gaps[0]),
@@ -78,8 +78,8 @@ def vbucket_records(
         "snapshots": total(snapshot_counts[numbers]),
         "rollbacks": total(streams.answer[numbers] == w.A_ROLLBACK),
         "findings": Worded(np.full(len(groups), -1), ()),  # this layer knows no findings
-        "first_time": Numbers(np.minimum.reduceat(streams.opened.time[numbers], begin)),
-        "last_time": Numbers(np.maximum.reduceat(streams.latest.time[numbers], begin)),
+        "first_time": NumberColumn(np.minimum.reduceat(streams.opened.time[numbers], begin)),
+        "last_time": NumberColumn(np.maximum.reduceat(streams.latest.time[numbers], begin)),
     }
     return Records(VBUCKETS, columns, len(groups), file=streams.opened.frame[numbers[begin]] >> FILE_SHIFT)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.protocol.columns import Mask, NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.protocol.statuses import status_name
@@ -163,7 +163,7 @@ def _logs_array(logs: Sequence[bytes], numbers: Table) -> Any:
 
     used, code = np.unique(numbers, return_inverse=True)
     found = Branches.of([logs[log] if log >= 0 else b"" for log in used.tolist()])
-    entries = pa.StructArray.from_arrays([hex64(Numbers(found.uuid)), pa.array(unbiased(found.seqno))], ["uuid", "seqno"])
+    entries = pa.StructArray.from_arrays([hex64(NumberColumn(found.uuid)), pa.array(unbiased(found.seqno))], ["uuid", "seqno"])
     whole = pa.ListArray.from_arrays(pa.array(found.begins, pa.int32()), entries)
     return whole.take(pa.array(code.reshape(-1), mask=numbers < 0))
 
@@ -210,7 +210,7 @@ def stream_records(
         "collections": _asked(streams, texts),
         "answer": Worded(answer, w.ANSWERS),
         "status": Worded(np.where(status < 0, -1, status_number.reshape(-1)), [status_name(max(0, code)) for code in statuses.tolist()]),
-        "rollback_seqno": Numbers(unbiased(streams.rollback), rolled),
+        "rollback_seqno": NumberColumn(unbiased(streams.rollback), rolled),
         "failover_log": Made(
             len(streams),
             lambda rows: [failover_entries(texts.logs[log]) if log >= 0 else None for log in logs[rows].tolist()],
@@ -218,16 +218,16 @@ def stream_records(
         ),
         "verdict": Worded(verdict, w.STREAM_VERDICTS),
         "end_reason": reasons(streams, verdict, ends),
-        "items": Numbers(streams.items),
-        "first_seqno": Numbers(unbiased(streams.first), has_seqno),
-        "last_seqno": Numbers(unbiased(streams.last), has_seqno),
-        "snapshots": Numbers(snapshot_counts),
-        "gaps": Numbers(gaps[0].sum(axis=1)),
-        "gap_seqnos": Numbers(whole(gaps[1].sum(axis=1))),
-        "open_row": Numbers(streams.opened.row),
-        "end_row": Numbers(streams.finished.row, has_end),
-        "first_time": Numbers(streams.opened.time),
-        "last_time": Numbers(streams.latest.time),
+        "items": NumberColumn(streams.items),
+        "first_seqno": NumberColumn(unbiased(streams.first), has_seqno),
+        "last_seqno": NumberColumn(unbiased(streams.last), has_seqno),
+        "snapshots": NumberColumn(snapshot_counts),
+        "gaps": NumberColumn(gaps[0].sum(axis=1)),
+        "gap_seqnos": NumberColumn(whole(gaps[1].sum(axis=1))),
+        "open_row": NumberColumn(streams.opened.row),
+        "end_row": NumberColumn(streams.finished.row, has_end),
+        "first_time": NumberColumn(streams.opened.time),
+        "last_time": NumberColumn(streams.latest.time),
     }
     return Records(STREAMS, columns, len(streams), file=streams.opened.frame >> FILE_SHIFT)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inline, kernel
-from dcpinspect.kernels.structs import Ints, Rows, Struct, T, Tables, nested, number
+from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, Tables, nested, number
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams.columns import PREPARE_SURPLUS
 from dcpinspect.streams.kinds import (
@@ -75,7 +75,7 @@ class FlowMessage(Struct[T]):
     place: Place[T] = nested(Place, "Where it is.")
 
 
-class FlowMessages(FlowMessage[Ints], Rows[FlowMessage]):
+class FlowMessages(FlowMessage[Ints], StructRows[FlowMessage]):
     """The messages of a connection that the kernel takes at once."""
 
 
@@ -88,7 +88,7 @@ class Waiting(Struct[T]):
     )
 
 
-class WaitingMessages(Waiting[Ints], Rows[Waiting]):
+class WaitingMessages(Waiting[Ints], StructRows[Waiting]):
     """The messages of a connection that wait to be acknowledged, by one way of counting at least."""
 
 
@@ -103,7 +103,7 @@ class Way(Struct[T]):
     less: T = number("By how many bytes it counts those less.")
 
 
-class Ways(Way[Ints], Rows[Way]):
+class Ways(Way[Ints], StructRows[Way]):
     """The ways of counting of a connection, one for each of ``WAYS``."""
 
 
@@ -167,7 +167,7 @@ class FlowEvent(Struct[T]):
     ack: Place[T] = nested(Place, "The acknowledgement that ended the stall; of an overrun, the one before.")
 
 
-class FlowEvents(FlowEvent[Ints], Rows[FlowEvent]):
+class FlowEvents(FlowEvent[Ints], StructRows[FlowEvent]):
     """The events of the messages that the kernel took last."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows
+from dcpinspect.protocol.columns import Array, Mask, NumberColumn, Rows
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.arrow_types import TYPES, as_text, gathered, hex64, record_type
 from dcpinspect.tables.kinds import ColumnKind
@@ -68,7 +68,7 @@ def plain(array: Any, name: str) -> Any:
         return values.take(array.indices).cast(TYPES[kind])
     if kind == "hex64":
         valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-        return hex64(Numbers(array.fill_null(0).to_numpy(), valid))
+        return hex64(NumberColumn(array.fill_null(0).to_numpy(), valid))
     return array.cast(type_of(name))
 
 
@@ -82,7 +82,7 @@ def _dictionary(column: ShortTexts) -> Any:
     return pa.DictionaryArray.from_arrays(numbers, pa.array([text or "" for text in column.texts], pa.string()))
 
 
-def _numbers(numbers: Numbers, kind: ColumnKind) -> Any:
+def _numbers(numbers: NumberColumn, kind: ColumnKind) -> Any:
     values = numbers.values.astype(TYPES[kind].to_pandas_dtype(), copy=False)
     return pa.array(values, TYPES[kind], mask=None if numbers.valid is None else ~numbers.valid)
 

@@ -8,25 +8,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dcpinspect.protocol.columns import Mask, Numbers, Slices
-from dcpinspect.protocol.fields import Kind, Records
+from dcpinspect.protocol.columns import Mask, NumberColumn, Slices
+from dcpinspect.protocol.fields import FieldKind, RecordList
 from dcpinspect.tables.kinds import KINDS, ColumnKind
 from dcpinspect.tables.schema import FIELD_KINDS
 
 TYPES: dict[ColumnKind, Any] = {name: kind.arrow(pa) for name, kind in KINDS.items()}
 
 
-def record_type(run: Records) -> Any:
+def record_type(run: RecordList) -> Any:
     """Returns the Arrow type of one record in a run of records; documents in a record are left out of tables."""
     fields = []
     for spec in run.fields:
-        kind = "words" if spec.flags else "text" if spec.kind is Kind.KEY else FIELD_KINDS.get(spec.kind)
+        kind = "words" if spec.flags else "text" if spec.kind is FieldKind.KEY else FIELD_KINDS.get(spec.kind)
         if kind is not None:
             fields.append(pa.field(spec.name, TYPES[kind]))
     return pa.struct(fields)
 
 
-def hex64(numbers: Numbers) -> Any:
+def hex64(numbers: NumberColumn) -> Any:
     """Returns 0x-strings of 16 digits, made as one block of text."""
     count = len(numbers.values)
     nibbles = np.empty((count, 16), np.uint8)

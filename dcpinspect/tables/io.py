@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.errors import UsageError
-from dcpinspect.protocol.columns import Numbers, Rows
+from dcpinspect.protocol.columns import NumberColumn, Rows
 from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.messages import SIDES, MessageBatch
 from dcpinspect.tables.records import ColumnValues, Records, RecordTable
@@ -104,7 +104,7 @@ class Intervals:
             "interval_ns": Numbers(np.full(len(span), interval_ns)),
             "name": [command_name(code) for code in command.tolist()],
             "side": [command_side(code) for code in command.tolist()],
-            "messages": Numbers(self._sums[:, 0]),
-            "bytes": Numbers(self._sums[:, 1]),
+            "messages": NumberColumn(self._sums[:, 0]),
+            "bytes": NumberColumn(self._sums[:, 1]),
         }
         return Records(IO, columns, len(span))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dcpinspect.records import dataclass
 
 if TYPE_CHECKING:
-    from dcpinspect.protocol.fields import Field, Records
+    from dcpinspect.protocol.fields import Field, RecordList
 
 KindFamily = Literal["number", "text", "hex", "time", "bytes", "list", "truth", "records"]
 """Columns of the same family can be compared."""
@@ -125,7 +125,7 @@ class Column:
     """Possible values of a word, or keys of counts; empty: not limited."""
     spec: Field | None = None
     """The field of the layouts that a column of messages holds."""
-    records: Records | None = None
+    records: RecordList | None = None
     """The run of records of the layouts that a column of messages holds as a list."""
 
     @property

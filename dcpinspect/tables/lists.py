@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from dcpinspect.protocol.annotate import MAX_RECORDS
-from dcpinspect.protocol.columns import Numbers, Rows
-from dcpinspect.protocol.fields import Kind, Records, bit_names, fixed_size
+from dcpinspect.protocol.columns import NumberColumn, Rows
+from dcpinspect.protocol.fields import FieldKind, RecordList, bit_names, fixed_size
 from dcpinspect.protocol.message import FieldValue
 from dcpinspect.tables.arrow_types import hex64, record_type
 from dcpinspect.tables.messages import MessageBatch
@@ -38,12 +38,12 @@ def list_column(batch: MessageBatch, rows: Rows, name: str) -> Any:
     return pa.ListArray.from_arrays(offsets, values)
 
 
-def _is_fixed(run: Records) -> bool:
+def _is_fixed(run: RecordList) -> bool:
     """Whether all records have the same size, and consist of numbers."""
     return fixed_size(run.fields) is not None and all(spec.kind.size and not spec.flags for spec in run.fields)
 
 
-def _fixed(batch: MessageBatch, rows: Rows, run: Records) -> tuple[Rows, Any]:
+def _fixed(batch: MessageBatch, rows: Rows, run: RecordList) -> tuple[Rows, Any]:
     """Returns the number of records of each message, and all records, read directly from the bytes."""
     dtype = np.dtype([(spec.name, f">u{spec.kind.size}") for spec in run.fields])
     counts = np.minimum(batch.decoded.value.size[rows] // dtype.itemsize, MAX_RECORDS)
@@ -55,7 +55,9 @@ def _fixed(batch: MessageBatch, rows: Rows, run: Records) -> tuple[Rows, Any]:
     table = np.concatenate(pieces)
     kind = record_type(run)
     columns = [
-        hex64(Numbers(table[field.name].astype(np.uint64))) if pa.types.is_string(field.type) else pa.array(table[field.name].astype("=u8"))
+        hex64(NumberColumn(table[field.name].astype(np.uint64)))
+        if pa.types.is_string(field.type)
+        else pa.array(table[field.name].astype("=u8"))
         for field in kind
     ]
     return counts, pa.StructArray.from_arrays(
@@ -63,7 +65,7 @@ def _fixed(batch: MessageBatch, rows: Rows, run: Records) -> tuple[Rows, Any]:
     )
 
 
-def _varied(batch: MessageBatch, rows: Rows, run: Records) -> tuple[Rows, Any]:
+def _varied(batch: MessageBatch, rows: Rows, run: RecordList) -> tuple[Rows, Any]:
     """Returns the same as ``_fixed`` for records of any size, from the annotations of the messages."""
     kind = record_type(run)
     names = {field.name for field in kind}
@@ -79,5 +81,5 @@ def _varied(batch: MessageBatch, rows: Rows, run: Records) -> tuple[Rows, Any]:
 def _value(field: FieldValue) -> Any:
     if field.spec is not None and field.spec.flags and isinstance(field.value, int):
         return bit_names(field.spec.flags, field.value)
-    is_key = field.spec is not None and field.spec.kind is Kind.KEY
+    is_key = field.spec is not None and field.spec.kind is FieldKind.KEY
     return None if is_key and not isinstance(field.value, str) else field.value

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.columns import Mask, Numbers, Rows
+from dcpinspect.protocol.columns import Mask, NumberColumn, Rows
 from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -93,11 +93,11 @@ class MessageBatch:
     """Whether the message was found by trying; nothing proves that it begins here."""
     missing: Missing
     decoded: Decoded
-    vbucket: Numbers
+    vbucket: NumberColumn
     vbucket_from_request: Mask
-    request_row: Numbers
-    request_stream_offset: Numbers
-    rtt_ns: Numbers
+    request_row: NumberColumn
+    request_stream_offset: NumberColumn
+    rtt_ns: NumberColumn
     losses: Losses = NO_LOSSES
     earlier_keys: Mapping[int, bytes] = field(default_factory=dict)
     """Keys of earlier batches' requests that messages of this batch answer, by row of the request; in the form in which they may be
@@ -124,10 +124,10 @@ class MessageBatch:
         is_dense = len(self) and int(self.row[-1]) - first == len(self) - 1
         return rows - first if is_dense else np.searchsorted(self.row, rows)
 
-    def column(self, name: str) -> Numbers:
+    def column(self, name: str) -> NumberColumn:
         """Returns a column of numbers that some commands have; without any value if no message has one."""
         found = self.decoded.numbers.get(name)
-        return Numbers(np.zeros(len(self), np.uint64), np.zeros(len(self), np.bool_)) if found is None else found
+        return NumberColumn(np.zeros(len(self), np.uint64), np.zeros(len(self), np.bool_)) if found is None else found
 
     def bytes_of(self, index: int) -> bytes:
         """Returns the bytes of one message; missing bytes are zero."""
@@ -148,11 +148,11 @@ class MessageBatch:
         """Returns the names of collections that are valid for one message."""
         return NamesAt(self.names, int(self.connection[index]), int(self.row[index]))
 
-    def vbuckets_of(self, rows: Rows) -> Numbers:
+    def vbuckets_of(self, rows: Rows) -> NumberColumn:
         """Returns the vbuckets that messages are about; none if the vbucket of the header has no meaning, as in HELLO."""
         own = self.vbucket.take(rows)
         named = NAMES_VBUCKET[self.decoded.opcode[rows]] & ~self.decoded.is_server[rows]
-        return Numbers(own.values, named if own.valid is None else named & own.valid)
+        return NumberColumn(own.values, named if own.valid is None else named & own.valid)
 
     def vbucket_of(self, index: int) -> int | None:
         """Returns the vbucket that one message is about."""

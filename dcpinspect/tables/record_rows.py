@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Mask, Numbers, Rows
+from dcpinspect.protocol.columns import Mask, NumberColumn, Rows
 from dcpinspect.records import dataclass
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
@@ -111,7 +111,7 @@ def _holder(records: Records, name: str) -> str:
 
 def _are_among(records: Records, column: str, ranges: Sequence[range]) -> Mask:
     values = records.columns[column]
-    if isinstance(values, Numbers):
+    if isinstance(values, NumberColumn):
         found: Mask = np.any([(values.values >= one.start) & (values.values < one.stop) for one in ranges], axis=0)
         return found & values.known
     return np.array([_is_among(value, ranges) for value in records.values(column)], dtype=np.bool_)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.columns import NumberColumn
 from dcpinspect.records import dataclass
 from dcpinspect.tables.kinds import Column, arrow_type
 
@@ -94,7 +94,7 @@ class Records:
     def has_values(self, name: str) -> bool:
         """Whether a column has a value that is not null."""
         values = self.columns[name]
-        if isinstance(values, Numbers):
+        if isinstance(values, NumberColumn):
             return len(self) > 0 if values.valid is None else bool(values.valid.any())
         if isinstance(values, Worded):
             return bool((values.codes >= 0).any())
@@ -225,11 +225,11 @@ def _arrow_columns(column: Column, values: ColumnValues) -> list[tuple[str, Any,
         words = [values.words[code] for code in used[used >= 0].tolist()]
         of_row = codes.reshape(-1) - int((used < 0).any())
         return [(column.name, kind, pa.array(_for_arrow(column, words), kind).take(pa.array(of_row, mask=of_row < 0)))]
-    if isinstance(values, Numbers) and column.kind == "hex64":
+    if isinstance(values, NumberColumn) and column.kind == "hex64":
         from dcpinspect.tables.arrow_types import hex64 as hex_texts  # deferred, as above
 
         return [(column.name, kind, hex_texts(values))]
-    if isinstance(values, Numbers) and column.kind in ("i64", "u64", "time"):
+    if isinstance(values, NumberColumn) and column.kind in ("i64", "u64", "time"):
         mask = None if values.valid is None else ~values.valid
         if column.kind == "time":
             exact = pa.array(values.values, pa.int64(), mask=mask)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.protocol.fields import Field, Kind, Layout, Records
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.suggest import did_you_mean
@@ -56,18 +56,18 @@ BASE = (
     Column("problem", "text", "first rule that the message breaks"),
 )
 
-FIELD_KINDS: dict[Kind, ColumnKind] = {
-    Kind.U8: "u8",
-    Kind.U16: "u16",
-    Kind.U32: "u32",
-    Kind.U64: "u64",
-    Kind.SEQNO: "u64",
-    Kind.UUID: "hex64",
-    Kind.CAS: "hex64",
-    Kind.TIME: "u32",
-    Kind.ID: "u32",
-    Kind.OPAQUE: "u32",
-    Kind.STATUS: "u16",
+FIELD_KINDS: dict[FieldKind, ColumnKind] = {
+    FieldKind.U8: "u8",
+    FieldKind.U16: "u16",
+    FieldKind.U32: "u32",
+    FieldKind.U64: "u64",
+    FieldKind.SEQNO: "u64",
+    FieldKind.UUID: "hex64",
+    FieldKind.CAS: "hex64",
+    FieldKind.TIME: "u32",
+    FieldKind.ID: "u32",
+    FieldKind.OPAQUE: "u32",
+    FieldKind.STATUS: "u16",
 }
 
 
@@ -117,7 +117,7 @@ def _doc(meanings: Mapping[str, Sequence[tuple[str, str]]]) -> str:
 
 
 def _lists() -> tuple[Column, ...]:
-    runs = {item.name: item for layout in LAYOUTS if layout.columns for item in layout.value if isinstance(item, Records)}
+    runs = {item.name: item for layout in LAYOUTS if layout.columns for item in layout.value if isinstance(item, RecordList)}
     return tuple(Column(name, "records", run.doc, records=run) for name, run in runs.items())
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows
+from dcpinspect.protocol.columns import Array, Mask, NumberColumn, Rows
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.decode import ERROR_LAYOUT, NO_LAYOUT, PROBLEMS
 from dcpinspect.protocol.fields import Field, bit_names
@@ -97,10 +97,10 @@ def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: Numbers) -
     return _distinct(pairs, lambda pair: text(pair // len(values) + NO_LAYOUT, int(values[pair % len(values)])), given)
 
 
-def _missing_bytes(batch: MessageBatch, rows: Rows) -> Numbers:
+def _missing_bytes(batch: MessageBatch, rows: Rows) -> NumberColumn:
     lost = np.zeros(len(batch), dtype=np.int64)
     np.add.at(lost, batch.missing.row, batch.missing.end - batch.missing.start)
-    return Numbers(lost[rows])
+    return NumberColumn(lost[rows])
 
 
 def _layout(batch: MessageBatch, rows: Rows) -> ShortTexts:
@@ -137,15 +137,15 @@ def _collections(batch: MessageBatch, rows: Rows) -> ShortTexts | None:
     return _distinct(values, text, given)
 
 
-def _plain(name: str) -> Callable[[MessageBatch, Rows], Numbers]:
-    return lambda batch, rows: Numbers(getattr(batch, name)[rows])
+def _plain(name: str) -> Callable[[MessageBatch, Rows], NumberColumn]:
+    return lambda batch, rows: NumberColumn(getattr(batch, name)[rows])
 
 
-def _decoded(name: str) -> Callable[[MessageBatch, Rows], Numbers]:
-    return lambda batch, rows: Numbers(getattr(batch.decoded, name)[rows])
+def _decoded(name: str) -> Callable[[MessageBatch, Rows], NumberColumn]:
+    return lambda batch, rows: NumberColumn(getattr(batch.decoded, name)[rows])
 
 
-def _pair(name: str) -> Callable[[MessageBatch, Rows], Numbers]:
+def _pair(name: str) -> Callable[[MessageBatch, Rows], NumberColumn]:
     return lambda batch, rows: getattr(batch, name).take(rows)
 
 
@@ -168,12 +168,12 @@ _MAKERS: dict[str, Callable[[MessageBatch, Rows], Numbers | ShortTexts | None]] 
     "status": lambda batch, rows: Numbers(batch.decoded.specific[rows], batch.decoded.is_response[rows]),
     "status_name": lambda batch, rows: _distinct(batch.decoded.specific[rows], status_name, batch.decoded.is_response[rows]),
     "opaque": _decoded("opaque"),
-    "cas": lambda batch, rows: Numbers(batch.decoded.cas[rows], ~batch.holds_token[rows]),
+    "cas": lambda batch, rows: NumberColumn(batch.decoded.cas[rows], ~batch.holds_token[rows]),
     "datatype": lambda batch, rows: _distinct(batch.decoded.datatype[rows], lambda bits: ",".join(DATATYPE_NAMES[bits])),
     "sid": lambda batch, rows: batch.decoded.sid.take(rows),
     "collection_id": lambda batch, rows: batch.decoded.collection_id.take(rows),
     "collection": _collections,
-    "value_size": lambda batch, rows: Numbers(batch.decoded.value.size[rows]),
+    "value_size": lambda batch, rows: NumberColumn(batch.decoded.value.size[rows]),
     "request_row": _pair("request_row"),
     "request_stream_offset": _pair("request_stream_offset"),
     "rtt_ns": _pair("rtt_ns"),

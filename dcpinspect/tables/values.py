@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from dcpinspect.protocol.columns import Mask, Rows, Slices
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
-from dcpinspect.protocol.fields import Field, Kind
+from dcpinspect.protocol.fields import Field, FieldKind
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.secrecy import Secrecy, secrecy
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
@@ -32,7 +32,7 @@ _ELLIPSIS = "…"
 def _is_document(layout: Any) -> bool:
     first = layout.value[0] if len(layout.value) == 1 else None
     is_open = secrecy(layout.opcode, layout.side, server=layout.server) is Secrecy.OPEN
-    return is_open and isinstance(first, Field) and first.kind is Kind.DOCUMENT and not first.bodyless
+    return is_open and isinstance(first, Field) and first.kind is FieldKind.DOCUMENT and not first.bodyless
 
 
 _IS_DOCUMENT = np.array([*map(_is_document, LAYOUTS), False, False], dtype=np.bool_)

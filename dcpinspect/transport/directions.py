@@ -11,7 +11,7 @@ from dcpinspect.capture.batch import Bytes, Column
 from dcpinspect.kernels.kernel import Ints, kernel
 from dcpinspect.transport.chunk import FirstBytes, FirstPieces
 from dcpinspect.transport.flows import flow_of
-from dcpinspect.transport.rows import END, HOLE, Entries, TransportTables
+from dcpinspect.transport.rows import END, HOLE, StreamEntries, TransportTables
 
 MOST_FIRST = 1 << 16
 """Greatest number of first bytes of a direction that are offered in pieces: to make a chunk takes little beside more bytes."""
@@ -91,7 +91,7 @@ class Directions:
         row, stop, holes = self._columns[_ROW : _HOLES + 1]
         return row, stop, holes
 
-    def first_bytes(self, data: Bytes, places: Callable[[Entries], Column] | None) -> FirstBytes:
+    def first_bytes(self, data: Bytes, places: Callable[[StreamEntries], Column] | None) -> FirstBytes:
         """Returns the first bytes of all these directions. ``places``: returns places of entries in the file, if they are wanted."""
         columns = self._columns
         return FirstBytes(
@@ -113,7 +113,7 @@ class Directions:
             pieces=self._pieces(np.flatnonzero(columns[_PIECES] > 1), places),
         )
 
-    def _pieces(self, rows: Column, places: Callable[[Entries], Column] | None) -> FirstPieces:
+    def _pieces(self, rows: Column, places: Callable[[StreamEntries], Column] | None) -> FirstPieces:
         """Returns the pieces of these directions, without those that have a hole, bytes of an earlier batch, or too many bytes."""
         start, count, flow = self._columns[_ROW, rows], self._columns[_PIECES, rows], self._columns[_FLOW, rows]
         released = np.maximum(self._flows.released[flow], self._flows.opened_by[flow])

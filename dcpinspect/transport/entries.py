@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import Octets, copy, inline, kernel
 from dcpinspect.kernels.structs import Tables
-from dcpinspect.transport.rows import HELD, Entries, Flow, Packet, TransportTables
+from dcpinspect.transport.rows import HELD, Flow, Packet, StreamEntries, TransportTables
 
 
 class GatherTables(Tables):
     """The tables that ``gather`` reads."""
 
-    entries: Entries
+    entries: StreamEntries
 
-    def __init__(self, entries: Entries) -> None:
+    def __init__(self, entries: StreamEntries) -> None:
         self.entries = entries
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcpinspect.capture.batch import Column
 from dcpinspect.transport.headers import OF_IPV6, TIME_EXCEEDED
-from dcpinspect.transport.rows import BY_RST, OPEN, SHUT_NS, Connections, TransportTables
+from dcpinspect.transport.rows import BY_RST, OPEN, SHUT_NS, ConnectionRows, TransportTables
 from dcpinspect.transport.whose import WAIT_NS
 
 _IS_OPEN, _UNANSWERED, _REFUSED, _SILENT = range(4)
@@ -82,7 +82,7 @@ def counted(tables: TransportTables, numbers: Column, now_ns: int) -> Counter[st
     return +found
 
 
-def _kinds(tables: TransportTables, known: Connections, numbers: Column, now_ns: int) -> Column:
+def _kinds(tables: TransportTables, known: ConnectionRows, numbers: Column, now_ns: int) -> Column:
     """Returns what came of connections: places in ``OPENINGS``.
 
     A client that said something was answered before, whether the capture has that or not.
@@ -104,7 +104,7 @@ def _kinds(tables: TransportTables, known: Connections, numbers: Column, now_ns:
     return kinds
 
 
-def _unseen(tables: TransportTables, known: Connections, numbers: Column) -> Column:
+def _unseen(tables: TransportTables, known: ConnectionRows, numbers: Column) -> Column:
     """Returns the direction of which no packet was captured, for each connection, or -1.
 
     The other one must show that there was something: by its handshake, or because it goes on for longer than an answer takes.
@@ -119,7 +119,7 @@ def _unseen(tables: TransportTables, known: Connections, numbers: Column) -> Col
     return found
 
 
-def _shut(tables: TransportTables, known: Connections) -> dict[int, tuple[Spell | None, Spell | None]]:
+def _shut(tables: TransportTables, known: ConnectionRows) -> dict[int, tuple[Spell | None, Spell | None]]:
     """Returns by place, for connections of which an end took nothing for ``SHUT_NS`` or more, when each direction's sender did."""
     first = known.flows.astype(np.int64)
     flows = tables.flows

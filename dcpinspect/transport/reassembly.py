@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.growing import grown, only
 from dcpinspect.kernels.kernel import Kernel
-from dcpinspect.kernels.structs import Rows
+from dcpinspect.kernels.structs import StructRows
 from dcpinspect.records import dataclass
 from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, FirstBytes, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
@@ -33,22 +33,22 @@ from dcpinspect.transport.rows import (
     HOLE,
     OPEN,
     RECENT_HOLES,
-    Connections,
-    Counts,
-    Entries,
+    ConnectionRows,
+    EndpointPairs,
+    FlowHoles,
     Flows,
-    Holes,
     Nodes,
-    Pairs,
     Routes,
     Segment,
     Sides,
+    StreamEntries,
+    TableCounts,
     TransportTables,
 )
 from dcpinspect.transport.unusual import UnusualPackets
 from dcpinspect.transport.whose import MASK
 
-Table = TypeVar("Table", bound=Rows[Any])
+Table = TypeVar("Table", bound=StructRows[Any])
 
 _CLOSED = ("", "fin", "rst", "replaced")
 COUNTED = ("payload", "unique", "duplicate", "late", "filled", "missing", "cut_off", "holes")
@@ -133,10 +133,10 @@ class Reassembler:
         self._server_ports = np.zeros(65_536, np.uint8)
         self._server_ports[list(ports if ports is not None else DEFAULT_PORTS)] = 1
         self._tables = tables = PacketTables()
-        tables.segment, tables.stray, tables.counts = Segment.one(), Segment.one(), Counts.one()
-        tables.connections, tables.sides, tables.recent = Connections.zeros(16), Sides.zeros(32), Holes.zeros(64 * RECENT_HOLES)
+        tables.segment, tables.stray, tables.counts = Segment.one(), Segment.one(), TableCounts.one()
+        tables.connections, tables.sides, tables.recent = ConnectionRows.zeros(16), Sides.zeros(32), FlowHoles.zeros(64 * RECENT_HOLES)
         tables.flows = Flows(grown(Flows.reset(2).array, 32))
-        tables.nodes, tables.entries, tables.address_pairs = Nodes.zeros(256), Entries.zeros(0), Pairs.zeros(16)
+        tables.nodes, tables.entries, tables.address_pairs = Nodes.zeros(256), StreamEntries.zeros(0), EndpointPairs.zeros(16)
         tables.routes = Routes.zeros(4)
         tables.fresh = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.index
@@ -170,10 +170,10 @@ class Reassembler:
         pairs, ends = self.pairs.find(headers.tcp)
         tables, counts, count = self._tables, self._tables.counts, len(headers.index)
         if self.pairs.count > len(tables.address_pairs):
-            tables.address_pairs = Pairs(grown(tables.address_pairs.array, self.pairs.count))
+            tables.address_pairs = EndpointPairs(grown(tables.address_pairs.array, self.pairs.count))
         counts.entries = counts.fresh = 0
         room = count + 2 * counts.live + 128
-        tables.entries = Entries.zeros(room)
+        tables.entries = StreamEntries.zeros(room)
         tables.fresh = np.empty(room, np.int64)
         tables.index, tables.pairs, tables.ends = headers.index, pairs, ends
         tables.times, tables.packets, tables.frames = batch.time_ns, batch.packets, batch.frames
@@ -210,7 +210,7 @@ class Reassembler:
         at.number, at.frame, at.file, at.time = packet, 0, self._file, time_ns
         while True:
             tables.counts.entries = 0
-            tables.entries = Entries.zeros(4 * self._most_nodes + 4096)
+            tables.entries = StreamEntries.zeros(4 * self._most_nodes + 4096)
             if len(tables.recent) - RECENT_HOLES * tables.counts.recent < 2 * RECENT_HOLES:
                 tables.recent = _grown(tables.recent, 0)
             if len(tables.flows) - tables.counts.flows < 2:
@@ -232,7 +232,7 @@ class Reassembler:
         return found
 
     @property
-    def _known(self) -> Connections:
+    def _known(self) -> ConnectionRows:
         return self._tables.connections[: self._tables.counts.connections]
 
     @property
@@ -390,14 +390,14 @@ class Reassembler:
         is_known[last[-MOST_LAST:]] = True
         known, goes = np.flatnonzero(is_known), np.flatnonzero(~is_known)
         self._dropped += self._sums(goes)
-        tables.connections = Connections(only(tables.connections.array, known))
+        tables.connections = ConnectionRows(only(tables.connections.array, known))
         tables.sides = Sides(only(tables.sides.array, (2 * known[:, None] + np.arange(2)).reshape(-1)))
         for some in (tables.address_pairs, routes):
             some.latest[~np.append(False, is_known)[some.latest]] = 0
         has_pair = tables.address_pairs.latest[: self.pairs.count] > 0
         has_pair[routes.pair[routes.latest > 0]] = True
         numbers = self.pairs.keep(has_pair)
-        tables.address_pairs = Pairs(grown(tables.address_pairs.array[np.flatnonzero(has_pair)], 16))
+        tables.address_pairs = EndpointPairs(grown(tables.address_pairs.array[np.flatnonzero(has_pair)], 16))
         self._keep_routes(routes[has_pair[routes.pair]], numbers)
         pairs = tables.connections.pair[known]
         tables.connections.pair[known] = np.where(pairs >= 0, numbers[pairs], -1)
@@ -424,7 +424,7 @@ class Reassembler:
         holes = np.flatnonzero(tables.flows.recent > 0)
         recent = tables.recent.array.reshape(-1, RECENT_HOLES)
         rows = np.append(0, tables.flows.recent[holes])
-        tables.recent = Holes(np.concatenate((recent[rows], np.zeros((64, RECENT_HOLES), recent.dtype))).reshape(-1))
+        tables.recent = FlowHoles(np.concatenate((recent[rows], np.zeros((64, RECENT_HOLES), recent.dtype))).reshape(-1))
         tables.flows.recent[holes] = 1 + np.arange(len(holes))
         counts.recent = len(holes)
 
@@ -516,7 +516,7 @@ class Reassembler:
             for chunk in self._side_chunks(entries[start:end], data, held, holes=count)
         )
 
-    def _side_chunks(self, entries: Entries, data: Bytes, held: Bytes, *, holes: int) -> Iterator[StreamChunk]:
+    def _side_chunks(self, entries: StreamEntries, data: Bytes, held: Bytes, *, holes: int) -> Iterator[StreamChunk]:
         """Yields the chunks of one direction: one chunk, unless its holes are very long."""
         start = 0
         filled = 0
@@ -529,7 +529,7 @@ class Reassembler:
             filled += length if length <= MAX_FILLED_HOLE else 0
         yield self._chunk(entries[start:] if start else entries, data, held, holed=holes > 0)
 
-    def _chunk(self, entries: Entries, data: Bytes, held: Bytes, *, holed: bool) -> StreamChunk:
+    def _chunk(self, entries: StreamEntries, data: Bytes, held: Bytes, *, holed: bool) -> StreamChunk:
         offsets, lengths, sources, packet = entries.offset, entries.length, entries.source, entries.packet
         side, offset, length, source = (int(column[0]) for column in (entries.side, offsets, lengths, sources))
         first = int(self._tables.connections[side // 2].flows)
@@ -566,7 +566,7 @@ class Reassembler:
             places=self._entry_places(entries) if self._with_places else None,
         )
 
-    def _entry_places(self, entries: Entries) -> Column:
+    def _entry_places(self, entries: StreamEntries) -> Column:
         source = entries.source
         given = source >= 0
         places = np.where(source <= HELD, entries.place, NOWHERE)
@@ -615,7 +615,7 @@ class Reassembler:
         self._held, self._held_used = held, size
 
     def _copy_nodes(self, chosen: Column, at: Column, data: Bytes, held: Bytes, target: Bytes) -> None:
-        nodes, entries = self._tables.nodes, Entries.zeros(len(chosen))
+        nodes, entries = self._tables.nodes, StreamEntries.zeros(len(chosen))
         entries.offset, entries.length, entries.source = at, nodes.length[chosen], nodes.source[chosen]
         gather(data, held, GatherTables(entries), target, 0)
 

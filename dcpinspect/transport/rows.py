@@ -7,14 +7,14 @@ they are put aside.
 
 from __future__ import annotations
 
-from dcpinspect.kernels.structs import Ints, Rows, Struct, T, Tables, nested, number
+from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, Tables, nested, number
 
 HOLE, END, HELD = -1, -2, -3
 """Sources that are no offset in the batch's data. HOLE: missing bytes. END: the flow's end (length 0). ``HELD - n``: at ``n`` in the held
 bytes."""
 
 OPEN, BY_FIN, BY_RST, REPLACED = range(4)
-"""Values of ``Connection.closed_how``: no end was seen; one end said that it has no more to say; one end dropped the connection; another
+"""Values of ``ConnectionRow.closed_how``: no end was seen; one end said that it has no more to say; one end dropped the connection; another
 connection runs on the addresses."""
 
 ASIDE_BITS = 15
@@ -57,7 +57,7 @@ class Segment(Struct[T]):
     packet: Packet[T] = nested(Packet, "The packet.")
 
 
-class Entry(Struct[T]):
+class StreamEntry(Struct[T]):
     """Bytes that are next in a direction."""
 
     side: T = number("The direction.", of="sides")
@@ -69,7 +69,7 @@ class Entry(Struct[T]):
     release: T = number("Number of the packet by which they were entered.")
 
 
-class Entries(Entry[Ints], Rows[Entry]):
+class StreamEntries(StreamEntry[Ints], StructRows[StreamEntry]):
     """The entries of a batch, in the order found."""
 
 
@@ -84,7 +84,7 @@ class Side(Struct[T]):
     has_fin: T = number("A FIN said where it ends.", bits=8)
 
 
-class Sides(Side[Ints], Rows[Side]):
+class Sides(Side[Ints], StructRows[Side]):
     """The directions of all connections. A flood has millions, so each byte counts."""
 
 
@@ -129,12 +129,12 @@ class Flow(Struct[T]):
     number: T = number("Its direction.", of="sides")
 
 
-class Flows(Flow[Ints], Rows[Flow]):
+class Flows(Flow[Ints], StructRows[Flow]):
     """Flows of connections that carried bytes. The first two rows are nobody's and never written: all connections without flows share
     them."""
 
 
-class Connection(Struct[T]):
+class ConnectionRow(Struct[T]):
     """A connection, from 0 on."""
 
     first_packet: T = number("Number of its first packet.")
@@ -159,11 +159,11 @@ class Connection(Struct[T]):
     )
 
 
-class Connections(Connection[Ints], Rows[Connection]):
+class ConnectionRows(ConnectionRow[Ints], StructRows[ConnectionRow]):
     """The connections of a reading."""
 
 
-class Pair(Struct[T]):
+class EndpointPair(Struct[T]):
     """The addresses and ports that two ends talk on."""
 
     latest: T = number("The connection that was met there last, from 1; 0 where none is known any more.", bits=32)
@@ -171,7 +171,7 @@ class Pair(Struct[T]):
     routes: T = number("The first of its routes; 0: all packets were in one network.", bits=32, of="routes")
 
 
-class Pairs(Pair[Ints], Rows[Pair]):
+class EndpointPairs(EndpointPair[Ints], StructRows[EndpointPair]):
     """The address pairs, by number as in ``AddressPairs``."""
 
 
@@ -180,11 +180,11 @@ class Route(Struct[T]):
 
     pair: T = number("The address pair.", bits=32)
     network: T = number("The network.", bits=32)
-    latest: T = number("As in ``Pair``.", bits=32)
+    latest: T = number("As in ``EndpointPair``.", bits=32)
     next: T = number("The next route of the pair, or 0.", bits=32, of="routes")
 
 
-class Routes(Route[Ints], Rows[Route]):
+class Routes(Route[Ints], StructRows[Route]):
     """The routes of all address pairs; the first one is nobody's."""
 
 
@@ -193,7 +193,7 @@ class Node(Struct[T]):
 
     offset: T = number("Stream offset of its first byte; of a stray one, the sequence number.")
     length: T = number("Its bytes.")
-    source: T = number("Where they are, as in ``Entry``.")
+    source: T = number("Where they are, as in ``StreamEntry``.")
     packet: Packet[T] = nested(Packet, "The packet that has it.")
     place: T = number("Place of held bytes in the file.")
     ack_seen: T = number("Packets of the connection when the other side had acknowledged up to its start, or -1.")
@@ -208,22 +208,22 @@ class Node(Struct[T]):
     wire: T = number("Bytes that it had on the wire.")
 
 
-class Nodes(Node[Ints], Rows[Node]):
+class Nodes(Node[Ints], StructRows[Node]):
     """The segments that wait."""
 
 
-class Hole(Struct[T]):
+class FlowHole(Struct[T]):
     """Bytes of a flow that will not come."""
 
     start: T = number("Stream offset of the first.")
     end: T = number("Stream offset after the last.")
 
 
-class Holes(Hole[Ints], Rows[Hole]):
+class FlowHoles(FlowHole[Ints], StructRows[FlowHole]):
     """The recent holes of flows, RECENT_HOLES rows for each flow; the first ones are nobody's."""
 
 
-class Counts(Struct[T]):
+class TableCounts(Struct[T]):
     """How full the tables are."""
 
     connections: T = number("Connections.")
@@ -246,14 +246,14 @@ class TransportTables(Tables):
     """The bytes of the current packet."""
     stray: Segment
     """A far-off segment that waited for the current packet."""
-    connections: Connections
-    address_pairs: Pairs
+    connections: ConnectionRows
+    address_pairs: EndpointPairs
     routes: Routes
     sides: Sides
     flows: Flows
-    recent: Holes
+    recent: FlowHoles
     nodes: Nodes
-    entries: Entries
+    entries: StreamEntries
     fresh: Ints
     """Numbers of the nodes made in this batch; their bytes are in the batch's data."""
-    counts: Counts
+    counts: TableCounts

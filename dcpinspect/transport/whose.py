@@ -11,7 +11,7 @@ from dcpinspect.kernels.kernel import Octets, inline, step
 from dcpinspect.transport import rows
 from dcpinspect.transport.flows import close_side, drop_stray, flow_of, next_of, own_flow
 from dcpinspect.transport.headers import ACK, RST, SYN
-from dcpinspect.transport.rows import BY_RST, OPEN, REPLACED, Connection, Flow, Packet, Side, TransportTables
+from dcpinspect.transport.rows import BY_RST, OPEN, REPLACED, ConnectionRow, Flow, Packet, Side, TransportTables
 from dcpinspect.transport.waiting import NODE_COST, new_node
 
 reset_side = inline(rows.Side.resetter())
@@ -109,7 +109,7 @@ def open_connection(tables: TransportTables, pair: int, client_end: int, first: 
 
 
 @inline
-def note_close(connection: Connection, how: int, by: int, packet: Packet) -> None:
+def note_close(connection: ConnectionRow, how: int, by: int, packet: Packet) -> None:
     """Notes the first sign that a connection is over."""
     if connection.closed_how == OPEN:
         connection.closed_how = how

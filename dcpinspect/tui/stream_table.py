@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from dcpinspect.escape import cells, clip, escape
 from dcpinspect.findings.finding import Finding
-from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.columns import NumberColumn
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.records import dataclass
@@ -350,7 +350,7 @@ def _text(column: Column, value: Any) -> str:
 def _equal(records: Records, name: str, value: Any) -> Whole:
     """Returns the rows that have a value in a column."""
     column = records.columns[name]
-    if isinstance(column, Numbers):
+    if isinstance(column, NumberColumn):
         known = np.ones(len(records), np.bool_) if column.valid is None else column.valid
         return np.flatnonzero(~known if value is None else known & (column.values == value))
     return records.rows_with(name, value)
@@ -359,7 +359,7 @@ def _equal(records: Records, name: str, value: Any) -> Whole:
 def _rank(records: Records, name: str) -> Whole:
     """Returns ranks with the order of a column's values; null has the lowest rank."""
     column = records.columns[name]
-    if isinstance(column, Numbers):
+    if isinstance(column, NumberColumn):
         found = np.unique(column.values, return_inverse=True)[1].reshape(-1) + 1
         return found if column.valid is None else np.where(column.valid, found, 0)
     if isinstance(column, Worded):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.columns import NumberColumn
 from dcpinspect.protocol.message import Severity
 from dcpinspect.render.verdict import LETTERS, LOST, stood
 from dcpinspect.streams.words import VBUCKET_VERDICTS
@@ -152,7 +152,7 @@ def _worst(rows: Sequence[Mapping[str, Any]]) -> Severity | None:
 def whole(records: Records, name: str) -> Values:
     """Returns a column of numbers without nulls."""
     column = records.columns[name]
-    return column.values.astype(np.int64) if isinstance(column, Numbers) else np.array(records.values(name), np.int64)
+    return column.values.astype(np.int64) if isinstance(column, NumberColumn) else np.array(records.values(name), np.int64)
 
 
 def _rows(records: Records) -> list[dict[str, Any]]:

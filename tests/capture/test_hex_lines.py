@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dcpinspect.capture.hex_lines import CLIENT, FORMS, SERVER, Form, Found, Frame, Piece, Problem, form_of
+from dcpinspect.capture.hex_lines import CLIENT, FORMS, SERVER, Found, Frame, LineProblem, SentBytes, TextForm, form_of
 
 HELLO = bytes.fromhex("801f000300000000000000050000000100000000000000006162630006")
 ANSWER = bytes.fromhex("811f00000000000000000002000000010000000000000000" + "0006")
@@ -47,19 +47,19 @@ NODES = "Node 0: 10.0.0.1:4000\nNode 1: 10.0.0.2:11210\n"
 LOG = '[2026-03-01 10:00:00.250]    1ms [trac] [7,9] [MCBP, {}] host="10.0.0.2", {}={}\n'
 
 
-def found(text: str) -> tuple[Form, list[Found]]:
+def found(text: str) -> tuple[TextForm, list[Found]]:
     form = form_of(text)
     assert form is not None
     return form, list(form.pieces(iter(list(enumerate(text.split("\n"), 1)))))
 
 
-def pieces(direction_of_time: Callable[[int], int | None] = lambda _: None, ends: object = (CLIENT, SERVER)) -> list[Piece]:
-    return [Piece(ends, direction, direction_of_time(direction), data) for direction, data in enumerate((HELLO, ANSWER))]  # type: ignore[arg-type]
+def pieces(direction_of_time: Callable[[int], int | None] = lambda _: None, ends: object = (CLIENT, SERVER)) -> list[SentBytes]:
+    return [SentBytes(ends, direction, direction_of_time(direction), data) for direction, data in enumerate((HELLO, ANSWER))]  # type: ignore[arg-type]
 
 
 NAMED = (("10.0.0.1", 4000), ("10.0.0.2", 11210))
 TWO = [(0, HELLO), (1, ANSWER)]
-CASES: list[tuple[str, str, list[Piece]]] = [
+CASES: list[tuple[str, str, list[SentBytes]]] = [
     (
         "follow view as a hex dump",
         f"===\nFollow: tcp,hex\nFilter: x\n{NODES}{follow(TWO)}\n===",
@@ -71,13 +71,13 @@ CASES: list[tuple[str, str, list[Piece]]] = [
         f"Follow: tcp,raw\n{NODES}{HELLO.hex()}\n\t{ANSWER.hex()}\n",
         pieces(ends=NAMED),
     ),
-    ("text of tcpdump", f"10:49:58.164224 IP a > b: x\n{grouped(HELLO)}", [Piece((CLIENT, SERVER), 0, TEN_TO_ELEVEN, HELLO)]),
+    ("text of tcpdump", f"10:49:58.164224 IP a > b: x\n{grouped(HELLO)}", [SentBytes((CLIENT, SERVER), 0, TEN_TO_ELEVEN, HELLO)]),
     ("hex dump", grouped(HELLO, indent="").replace("0x", "0000"), pieces()[:1]),
     ("hex dump", f"{rows(HELLO, digits=4, halves=False)}\n\n{rows(ANSWER, digits=4, halves=False)}\n", pieces()),
     (
         "hex digits",
         f"{HELLO[:10].hex(' ')}\n{HELLO[10:].hex(':')}\n",
-        [Piece((CLIENT, SERVER), 0, None, one) for one in (HELLO[:10], HELLO[10:])],
+        [SentBytes((CLIENT, SERVER), 0, None, one) for one in (HELLO[:10], HELLO[10:])],
     ),
     (
         "protocol log of the C++ SDK",
@@ -93,7 +93,7 @@ CASES: list[tuple[str, str, list[Piece]]] = [
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), CASES)
-def test_a_text_of_each_form_is_read(name: str, text: str, expected: list[Piece]) -> None:
+def test_a_text_of_each_form_is_read(name: str, text: str, expected: list[SentBytes]) -> None:
     form, got = found(text)
     assert form.name == name
     assert got == expected
@@ -113,25 +113,25 @@ def test_text_beside_the_bytes_is_not_read_as_bytes() -> None:
     data = b"\x80 aa bb cc dd ee ff 11"
     for width, halves in ((16, True), (16, False)):
         (one,) = found(rows(data, digits=4, width=width, halves=halves))[1]
-        assert isinstance(one, Piece)
+        assert isinstance(one, SentBytes)
         assert one.data == data
 
 
 def test_a_log_of_an_early_version_has_no_port_of_the_client() -> None:
     text = LOG.format("OUT", "port=11210, buffer_size", len(HELLO)) + rows(HELLO, digits=4, width=32, halves=False)
     (one,) = found(text)[1]
-    assert isinstance(one, Piece)
+    assert isinstance(one, SentBytes)
     assert one.ends == (CLIENT, ("10.0.0.2", 11210))
 
 
 def test_bytes_that_the_text_should_have_are_missing_and_told() -> None:
     text = LOG.format("OUT", "sport=1, dport=2, buffer_size", 40) + rows(HELLO, digits=4, width=32, halves=False)
     problem, one = found(text)[1]
-    assert problem == Problem(1, f"{len(HELLO)} bytes of 40")
-    assert isinstance(one, Piece)
+    assert problem == LineProblem(1, f"{len(HELLO)} bytes of 40")
+    assert isinstance(one, SentBytes)
     assert one.lost == 40 - len(HELLO)
     lines = follow([(0, HELLO), (1, ANSWER), (0, HELLO)]).split("\n")
-    gap = [one for one in found("\n".join([*lines[:4], *lines[5:]]))[1] if isinstance(one, Piece) and one.lost]
+    gap = [one for one in found("\n".join([*lines[:4], *lines[5:]]))[1] if isinstance(one, SentBytes) and one.lost]
     assert [one.lost for one in gap] == [16]
 
 
@@ -206,7 +206,7 @@ def test_times_of_tcpdump_are_read_in_each_of_their_forms(titles: list[str], tim
 def test_who_sent_a_message_is_taken_from_its_command(data: bytes, direction: int) -> None:
     text = rows(data + bytes(30), digits=4)
     (one,) = found(text)[1]
-    assert isinstance(one, Piece)
+    assert isinstance(one, SentBytes)
     assert one.direction == direction
 
 
@@ -230,5 +230,5 @@ def test_any_text_gives_pieces_or_problems() -> None:
     for text in damaged():
         form = form_of(text)
         for one in form.pieces(iter(list(enumerate(text.split("\n"), 1)))) if form is not None else ():
-            assert isinstance(one, Piece | Frame | Problem)
-            assert not isinstance(one, Piece) or one.lost >= 0
+            assert isinstance(one, SentBytes | Frame | LineProblem)
+            assert not isinstance(one, SentBytes) or one.lost >= 0

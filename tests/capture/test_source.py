@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.capture.source import Source, Window
+from dcpinspect.capture.source import ByteSource, Window
 
 
 @pytest.fixture
 def window_of(tmp_path: Path) -> Iterator[Callable[[bytes, int], Window]]:
-    sources: list[Source] = []
+    sources: list[ByteSource] = []
 
     def make(data: bytes, batch_bytes: int) -> Window:
         (tmp_path / "x").write_bytes(data)
-        sources.append(Source(str(tmp_path / "x")))
+        sources.append(ByteSource(str(tmp_path / "x")))
         return Window(sources[-1], batch_bytes)
 
     yield make

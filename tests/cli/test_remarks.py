@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.capture.open import Problem
+from dcpinspect.capture.open import FileDamage
 from dcpinspect.cli.remarks import MAX_LINES, remarks
 from dcpinspect.reading import Reading
 from dcpinspect.render.coverage import MAX_PORTS, nothing_found
@@ -150,7 +150,7 @@ def test_damage_is_status_3_and_a_line_with_its_place(tmp_path: Path, capsys: py
 
 def test_much_damage_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reading = read(builders.capture(tmp_path / "a.pcap", server=builders.mutation()))
-    reading.capture.files[0].problems += [Problem("a.pcap", place, "is garbage") for place in range(MAX_LINES + 5)]
+    reading.capture.files[0].problems += [FileDamage("a.pcap", place, "is garbage") for place in range(MAX_LINES + 5)]
     assert remarks(reading) == 3
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == MAX_LINES + 1

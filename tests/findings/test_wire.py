@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dcpinspect.findings.wire import candidates
 from dcpinspect.findings.wire_rules import IDS, RULES
 from dcpinspect.protocol.encode import encode, encode_parts
-from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, encode_header
 from dcpinspect.protocol.xattr import encode_xattrs
 from dcpinspect.tables.messages import MessageBatch
@@ -203,7 +203,7 @@ def explained(made: MessageBatch) -> list[tuple[int, str]]:
 
 
 def is_text(layout: Layout | None) -> bool:
-    return layout is not None and any(isinstance(item, Field) and item.kind is Kind.JSON for item in layout.value)
+    return layout is not None and any(isinstance(item, Field) and item.kind is FieldKind.JSON for item in layout.value)
 
 
 def whole(data: bytes) -> tuple[bytes, list[tuple[int, int]]]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.kernels.kernel import inline, kernel
-from dcpinspect.kernels.structs import Ints, Pair, Rows, Struct, T, Tables, by_direction, nested, number
+from dcpinspect.kernels.structs import FieldPair, Ints, Struct, StructRows, T, Tables, by_direction, nested, number
 from tests.kernels.made import compile_here
 
 
@@ -26,11 +26,11 @@ class Gauge(Struct[T]):
     level: T = number("How full it is.", reset=7)
     here: Spot[T] = nested(Spot, "Where that was measured.")
     there: Spot[T] = nested(Spot, "Where else.")
-    lost: Pair[T] = by_direction("What was lost.", reset=3)
+    lost: FieldPair[T] = by_direction("What was lost.", reset=3)
     number: T = number("Its number.")
 
 
-class Gauges(Gauge[Ints], Rows[Gauge]):
+class Gauges(Gauge[Ints], StructRows[Gauge]):
     """Gauges."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain, groupby
 
-from dcpinspect.protocol.command_statuses import COMMAND_STATUSES, Answers
+from dcpinspect.protocol.command_statuses import COMMAND_STATUSES, StatusMeanings
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
 from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.fields import Layout
@@ -118,7 +118,7 @@ def layout_markdown(layout: Layout) -> list[str]:
     return [*out, ""]
 
 
-def status_markdown(answers: Answers) -> list[str]:
+def status_markdown(answers: StatusMeanings) -> list[str]:
     """Returns the possible answers to a command, for the protocol page."""
     rows = [f"| {code} | {name} | {_cell(meaning)} |" for code, name, meaning in status_rows(answers)]
     return ["#### Answers", "", "| code | status | meaning for who asked |", "|---|---|---|", *rows, ""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from dcpinspect.kernels.structs import Field, Rows, Struct
+from dcpinspect.kernels.structs import Field, Struct, StructRows
 from dcpinspect.streams import rows
 from dcpinspect.streams import transitions as t
 
@@ -33,7 +33,7 @@ def _lines() -> Iterator[str]:
 
 def _structs() -> Iterator[type[Struct[Any]]]:
     for value in vars(rows).values():
-        if isinstance(value, type) and issubclass(value, Struct) and value is not Struct and not issubclass(value, Rows):
+        if isinstance(value, type) and issubclass(value, Struct) and value is not Struct and not issubclass(value, StructRows):
             yield value
 
 

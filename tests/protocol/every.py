@@ -8,7 +8,7 @@ from typing import Any
 
 from dcpinspect.protocol.encode import encode, encode_items, encode_parts
 from dcpinspect.protocol.features import COLLECTIONS
-from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Records
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, LayoutItem, RecordList
 from dcpinspect.protocol.flex import encode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -16,7 +16,13 @@ from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.protocol.statuses import Status
 
-_TEXTS = {Kind.KEY: b"\x08apple", Kind.JSON: b'{"sid":7,"uid":"1f"}', Kind.DOCUMENT: b'{"sid":9}', Kind.TEXT: b"text", Kind.ERROR: b"{}"}
+_TEXTS = {
+    FieldKind.KEY: b"\x08apple",
+    FieldKind.JSON: b'{"sid":7,"uid":"1f"}',
+    FieldKind.DOCUMENT: b'{"sid":9}',
+    FieldKind.TEXT: b"text",
+    FieldKind.ERROR: b"{}",
+}
 _FRAMES = encode_frames([(2, b"\0\x05"), (9, b"?")])
 _ODD = encode_frames([(1, b"\0"), (2, b"\0")])
 COLLECTIONS_ON = (encode("hello", key="agent"), encode("hello", "response", features=[{"feature": COLLECTIONS}]))
@@ -79,8 +85,8 @@ def _messages(layout: Layout, *, is_small: bool) -> Iterator[bytes]:
     yield encode_parts(magic[not is_request], layout.opcode, datatype=3, **parts | {"value": encode_snappy(value)})
 
 
-def _numbers(item: Item, *, is_small: bool) -> Iterator[tuple[str, Any]]:
-    if isinstance(item, Records):
+def _numbers(item: LayoutItem, *, is_small: bool) -> Iterator[tuple[str, Any]]:
+    if isinstance(item, RecordList):
         record = {name: value for field in item.fields for name, value in _numbers(field, is_small=is_small)}
         record |= {field.size: len(record[field.name]) for field in item.fields if isinstance(field.size, str)}
         yield item.name, [record, record]
@@ -90,5 +96,5 @@ def _numbers(item: Item, *, is_small: bool) -> Iterator[tuple[str, Any]]:
     elif not item.kind.size:
         yield item.name, bytes(item.size) if isinstance(item.size, int) else _TEXTS.get(item.kind, b"\xff\x01")
     else:
-        number = int.from_bytes(bytes(range(0xF1, 0xF1 + item.kind.size)), "big", signed=item.kind is Kind.I64)
+        number = int.from_bytes(bytes(range(0xF1, 0xF1 + item.kind.size)), "big", signed=item.kind is FieldKind.I64)
         yield item.name, 0 if item.reserved else 1 if is_small else number

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dcpinspect.protocol.encode import encode_items, encode_parts
-from dcpinspect.protocol.fields import Item, Kind, Records, fixed_size
+from dcpinspect.protocol.fields import FieldKind, LayoutItem, RecordList, fixed_size
 from dcpinspect.protocol.flex import encode_frames
 from dcpinspect.protocol.message import FieldValue, Message
 from tests.protocol.vectors import frames_of
@@ -20,9 +20,9 @@ def _numbers(fields: Sequence[FieldValue]) -> dict[str, Any]:
     return {field.name: _plain(field) for field in fields}
 
 
-def _value(items: tuple[Item, ...], fields: Sequence[FieldValue], raw: bytes) -> bytes:
+def _value(items: tuple[LayoutItem, ...], fields: Sequence[FieldValue], raw: bytes) -> bytes:
     """The value section from its fields; documents, texts and FlatBuffers are one field and keep their bytes."""
-    if len(items) == 1 and isinstance(items[0], Records):
+    if len(items) == 1 and isinstance(items[0], RecordList):
         spec = items[0]
         records = [
             {spec.fields[0].name: _plain(field)} if len(spec.fields) == 1 else _numbers(field.fields)
@@ -30,7 +30,7 @@ def _value(items: tuple[Item, ...], fields: Sequence[FieldValue], raw: bytes) ->
             if field.name == spec.fields[0].name or field.name.startswith(f"{spec.name}[")
         ]
         return encode_items(items, {spec.name: records})
-    if len(items) == 1 and not isinstance(items[0], Records) and items[0].kind in (Kind.FLATBUFFER, Kind.SECRET):
+    if len(items) == 1 and not isinstance(items[0], RecordList) and items[0].kind in (FieldKind.FLATBUFFER, FieldKind.SECRET):
         return raw
     return encode_items(items, _numbers(fields))
 

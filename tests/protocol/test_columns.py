@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.columns import NO_HOLES, Holes, LazyColumns, Numbers, Slices, numbers_at
+from dcpinspect.protocol.columns import NO_HOLES, HoleRanges, LazyColumns, NumberColumn, Slices, numbers_at
 
 
 def test_a_number_is_none_where_the_column_has_no_value() -> None:
-    column = Numbers(np.array([1, 2**64 - 1], dtype=np.uint64), np.array([False, True]))
+    column = NumberColumn(np.array([1, 2**64 - 1], dtype=np.uint64), np.array([False, True]))
     assert [column.at(row) for row in (0, 1)] == [None, 2**64 - 1]
 
 
 def test_a_column_without_marks_has_values_everywhere() -> None:
-    assert Numbers(np.array([7], dtype=np.int64)).at(0) == 7
+    assert NumberColumn(np.array([7], dtype=np.int64)).at(0) == 7
 
 
 def test_taking_rows_takes_their_marks() -> None:
-    column = Numbers(np.array([5, 6, 7]), np.array([True, False, True])).take(np.array([2, 1]))
+    column = NumberColumn(np.array([5, 6, 7]), np.array([True, False, True])).take(np.array([2, 1]))
     assert [column.at(row) for row in (0, 1)] == [7, None]
 
 
@@ -46,9 +46,9 @@ def test_no_places_need_no_data() -> None:
 def test_a_lazy_column_is_made_once_when_it_is_asked_for() -> None:
     made = []
 
-    def make() -> Numbers:
+    def make() -> NumberColumn:
         made.append(1)
-        return Numbers(np.array([1]))
+        return NumberColumn(np.array([1]))
 
     columns = LazyColumns({"by_seqno": make, "other": make})
     assert (list(columns), len(columns), "by_seqno" in columns) == (["by_seqno", "other"], 2, True)
@@ -73,5 +73,5 @@ def test_a_range_is_hit_where_one_of_its_bytes_is_in_a_hole(lost: set[int], rang
     start, end = (np.array([span[side] for span in spans], np.int64) for side in (0, 1))
     at, size = (np.array([one[side] for one in ranges], np.int64) for side in (0, 1))
     expected = [bool(lost & set(range(place, place + width))) for place, width in ranges]
-    assert Holes.of(start, end).hit(at, size).tolist() == expected
+    assert HoleRanges.of(start, end).hit(at, size).tolist() == expected
     assert not NO_HOLES.hit(at, size).any()

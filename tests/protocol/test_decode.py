@@ -16,7 +16,7 @@ from dcpinspect.export.json import specific_numbers
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded
 from dcpinspect.protocol.encode import encode, encode_parts
-from dcpinspect.protocol.fields import Kind, bit_names
+from dcpinspect.protocol.fields import FieldKind, bit_names
 from dcpinspect.protocol.header import HEADER_SIZE, decode_header
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Message
@@ -75,7 +75,7 @@ def assert_equal(decoded: Decoded, row: int, message: Message) -> None:
 
 
 def _is_flatbuffer(message: Message) -> bool:
-    return any(field.spec is not None and field.spec.kind is Kind.FLATBUFFER for field in message.fields)
+    return any(field.spec is not None and field.spec.kind is FieldKind.FLATBUFFER for field in message.fields)
 
 
 @pytest.mark.parametrize("handshake", [True, False])

@@ -6,7 +6,7 @@ import pytest
 
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode, encode_document, encode_items, encode_parts
-from dcpinspect.protocol.fields import Field, Kind, Layout, Records
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Context
 
@@ -81,17 +81,17 @@ def test_what_fits_no_layout_is_refused_with_what_there_is(arguments: dict[str, 
 
 
 def test_a_length_field_follows_from_what_it_measures() -> None:
-    items = (Field("size", 0, Kind.U16, ""), Field("text", 2, Kind.TEXT, "", size="size"))
+    items = (Field("size", 0, FieldKind.U16, ""), Field("text", 2, FieldKind.TEXT, "", size="size"))
     assert encode_items(items, {"text": "abc"}) == b"\0\3abc"
 
 
 def test_a_length_field_may_be_given() -> None:
-    items = (Field("size", 0, Kind.U16, ""), Field("text", 2, Kind.TEXT, "", size="size"))
+    items = (Field("size", 0, FieldKind.U16, ""), Field("text", 2, FieldKind.TEXT, "", size="size"))
     assert encode_items(items, {"text": "abc", "size": 9}) == b"\0\x09abc"
 
 
 def test_records_follow_each_other() -> None:
-    items = (Records("pairs", (Field("a", 0, Kind.U8, ""), Field("b", 1, Kind.I64, "")), ""),)
+    items = (RecordList("pairs", (Field("a", 0, FieldKind.U8, ""), Field("b", 1, FieldKind.I64, "")), ""),)
     assert encode_items(items, {"pairs": [{"a": 1}, {"b": -1}]}) == b"\1" + bytes(9) + b"\xff" * 8
 
 

@@ -5,7 +5,7 @@ from itertools import chain
 import pytest
 
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
-from dcpinspect.protocol.fields import Field, Item
+from dcpinspect.protocol.fields import Field, LayoutItem
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.own_text import (
     MECHANISMS,
@@ -114,7 +114,7 @@ def test_an_error_map_is_a_json_object() -> None:
     assert {error_map(text, b"", replaced) for text in (b"alice", b'["alice"]', b"\xff")} == {b"?"}
 
 
-def told(items: tuple[Item, ...]) -> list[Field]:
+def told(items: tuple[LayoutItem, ...]) -> list[Field]:
     return list(chain.from_iterable([item] if isinstance(item, Field) else told(item.fields) for item in items))
 
 

@@ -6,14 +6,14 @@ import pytest
 
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode_parts
-from dcpinspect.protocol.fields import Side
+from dcpinspect.protocol.fields import MessageSide
 from dcpinspect.protocol.message import FieldValue
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait
 from dcpinspect.protocol.secrecy import Secrecy, names_credentials, secrecy
 from dcpinspect.protocol.snappy import encode_snappy
 from tests.catalogue import each
 
-SIDES: tuple[Side, ...] = ("request", "response")
+SIDES: tuple[MessageSide, ...] = ("request", "response")
 ADMINISTRATIVE = {
     # By command: what is decided about requests and responses, d for described and m for measured.
     **dict.fromkeys(("quit", "flush", "flushq", "noop", "version", "stat", "verbosity", "hello", "sasl_list_mechs"), "dd"),

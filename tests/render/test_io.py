@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.columns import NumberColumn
 from dcpinspect.render.io import CHARTS, io_lines
 from dcpinspect.tables.io import IO
 from dcpinspect.tables.records import ColumnValues, Records
@@ -21,8 +21,8 @@ def records(*rows: tuple[int, str, int]) -> Records:
         "interval_ns": Numbers(np.full(len(rows), S)),
         "name": list(names),
         "side": ["request"] * len(rows),
-        "messages": Numbers(np.array(messages, dtype=np.int64)),
-        "bytes": Numbers(np.array(messages, dtype=np.int64) * 24),
+        "messages": NumberColumn(np.array(messages, dtype=np.int64)),
+        "bytes": NumberColumn(np.array(messages, dtype=np.int64) * 24),
     }
     return Records(IO, columns, len(rows))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.protocol.fields import Layout, Records
+from dcpinspect.protocol.fields import Layout, RecordList
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.render.layout_table import (
@@ -28,7 +28,7 @@ def test_every_field_of_a_layout_has_a_row() -> None:
         labels = [label for _, label, _, _, _ in field_rows(layout)]
         for item in (*layout.extras, *([layout.key] if layout.key else []), *layout.value):
             assert item.title in labels or f"{item.title}…" in labels, _name(layout)
-            for inner in item.fields if isinstance(item, Records) else ():
+            for inner in item.fields if isinstance(item, RecordList) else ():
                 assert inner.title in labels, _name(layout)
 
 

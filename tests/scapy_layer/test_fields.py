@@ -7,15 +7,15 @@ from scapy.fields import ByteEnumField, FlagsField, IntField, LongField, SignedL
 from scapy.packet import Packet
 
 from dcpinspect.protocol.encode import encode_items
-from dcpinspect.protocol.fields import Bit, Field, Kind, Records
+from dcpinspect.protocol.fields import Bit, Field, FieldKind, RecordList
 from dcpinspect.scapy_layer.fields import camel, measured, name_of, number_field, record_class, section_fields, sentence
 
-RECORDS = Records(
+RECORDS = RecordList(
     "pairs",
     (
-        Field("size", 0, Kind.U16, "bytes of the text"),
-        Field("text", 2, Kind.TEXT, "a text", size="size"),
-        Field("last", 2, Kind.U8, "a number"),
+        Field("size", 0, FieldKind.U16, "bytes of the text"),
+        Field("text", 2, FieldKind.TEXT, "a text", size="size"),
+        Field("last", 2, FieldKind.U8, "a number"),
     ),
     "pairs of things",
     "pair",
@@ -25,13 +25,13 @@ RECORDS = Records(
 @pytest.mark.parametrize(
     ("spec", "kind"),
     [
-        (Field("n", 0, Kind.U32, ""), IntField),
-        (Field("n", 0, Kind.SEQNO, ""), LongField),
-        (Field("n", 0, Kind.I64, ""), SignedLongField),
-        (Field("n", 0, Kind.UUID, ""), XLongField),
-        (Field("n", 0, Kind.ID, ""), XIntField),
-        (Field("n", 0, Kind.U8, "", values={1: "one"}), ByteEnumField),
-        (Field("n", 0, Kind.U8, "", flags=(Bit(4, "four", ""),), values={0: "none"}), FlagsField),
+        (Field("n", 0, FieldKind.U32, ""), IntField),
+        (Field("n", 0, FieldKind.SEQNO, ""), LongField),
+        (Field("n", 0, FieldKind.I64, ""), SignedLongField),
+        (Field("n", 0, FieldKind.UUID, ""), XLongField),
+        (Field("n", 0, FieldKind.ID, ""), XIntField),
+        (Field("n", 0, FieldKind.U8, "", values={1: "one"}), ByteEnumField),
+        (Field("n", 0, FieldKind.U8, "", flags=(Bit(4, "four", ""),), values={0: "none"}), FlagsField),
     ],
 )
 def test_each_kind_of_number_has_its_field(spec: Field, kind: type[Any]) -> None:
@@ -48,7 +48,9 @@ def test_a_record_is_what_the_encoder_makes_of_it() -> None:
 def test_records_are_read_up_to_the_end_of_their_section() -> None:
     class Section(Packet):
         name = "section"
-        fields_desc = section_fields((Field("first", 0, Kind.U8, ""), RECORDS), room=lambda packet: len(packet.original) - 1, measured={})
+        fields_desc = section_fields(
+            (Field("first", 0, FieldKind.U8, ""), RECORDS), room=lambda packet: len(packet.original) - 1, measured={}
+        )
 
         def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
             return b"", s
@@ -64,7 +66,7 @@ def test_texts_are_known_by_the_number_that_measures_them() -> None:
 
 
 def test_names_of_scapys_methods_have_an_underscore() -> None:
-    assert [name_of(Field(name, 0, Kind.U8, "")) for name in ("command", "by_seqno")] == ["command_", "by_seqno"]
+    assert [name_of(Field(name, 0, FieldKind.U8, "")) for name in ("command", "by_seqno")] == ["command_", "by_seqno"]
 
 
 def test_names_and_sentences() -> None:

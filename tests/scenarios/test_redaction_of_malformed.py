@@ -16,7 +16,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode
-from dcpinspect.protocol.fields import Field, Layout, Records, Side
+from dcpinspect.protocol.fields import Field, Layout, MessageSide, RecordList
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.meanings import cas_time, utc
@@ -86,7 +86,7 @@ def _fits(layouts: tuple[Layout, ...], size: int) -> bool:
         if layout.value_size == size:
             return True
         for item in layout.value:
-            width = sum(field.kind.size for field in item.fields) if isinstance(item, Records) else 0
+            width = sum(field.kind.size for field in item.fields) if isinstance(item, RecordList) else 0
             if width and all(field.kind.size for field in item.fields) and size % width == 0:  # type: ignore[union-attr]
                 return True
     return False
@@ -99,7 +99,7 @@ def _odd(layouts: tuple[Layout, ...], size: int) -> int:
 
 def _begun(layout: Layout) -> bytes:
     """A first record in which all lengths are 0."""
-    records = next((item for item in layout.value if isinstance(item, Records)), None)
+    records = next((item for item in layout.value if isinstance(item, RecordList)), None)
     return (
         b""
         if records is None
@@ -109,7 +109,7 @@ def _begun(layout: Layout) -> bytes:
 
 def _of_command(magic: int, opcode: int, sizes: Sequence[int]) -> Iterator[bytes]:
     """Messages of one command and side that do not fit its layouts; ``sizes``: of values."""
-    side: Side = "response" if magic in (0x81, 0x83) else "request"
+    side: MessageSide = "response" if magic in (0x81, 0x83) else "request"
     layouts = layouts_of(opcode, side, server=magic >= 0x82)
     for layout in (*layouts, *([] if layouts else [Layout(opcode, side, "", "")])):
         statuses = list(layout.status) if isinstance(layout.status, tuple) else [0] if layout.status == "success" else [0x24]

@@ -10,7 +10,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode, encode_parts
-from dcpinspect.protocol.fields import Side
+from dcpinspect.protocol.fields import MessageSide
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.protocol.secrecy import Secrecy, secrecy
@@ -36,7 +36,7 @@ PLAIN = {"text": (MARK, 0), "json": (b'["' + MARK + b'"]', 1), "snappy": (encode
 STATUSES = (0x00, 0x04)
 
 
-def commands() -> Iterator[tuple[int, Side, bool]]:
+def commands() -> Iterator[tuple[int, MessageSide, bool]]:
     """Every command of both tables and both sides of which not everything is shown, and a number of neither."""
     for is_server, table in ((False, Opcode), (True, ServerOpcode)):
         for opcode in (*table, 0x7E):
@@ -45,7 +45,7 @@ def commands() -> Iterator[tuple[int, Side, bool]]:
                     yield opcode, side, is_server
 
 
-def built(opcode: int, side: Side, is_server: bool, *, value: tuple[bytes, int], key: bytes, extras: bytes) -> list[bytes]:
+def built(opcode: int, side: MessageSide, is_server: bool, *, value: tuple[bytes, int], key: bytes, extras: bytes) -> list[bytes]:
     magic = (0x82 if is_server else 0x80) + (side == "response")
     text, datatype = value
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dcpinspect.streams
-from dcpinspect.kernels.structs import Rows, Struct
+from dcpinspect.kernels.structs import Struct, StructRows
 from dcpinspect.streams import rows
 from dcpinspect.streams.rows import Counts
 from dcpinspect.streams.state import State
@@ -38,7 +38,7 @@ def test_the_tables_that_grow_are_those_that_are_counted() -> None:
     state, members = State(), State.members()
     assert set(Counts.fields) <= set(members)
     for name in Counts.fields:
-        assert issubclass(members[name], Rows)
+        assert issubclass(members[name], StructRows)
         assert len(getattr(state, name)) > 0
-    grown = {name for name in members if isinstance(getattr(state, name), Rows) and len(getattr(state, name))}
+    grown = {name for name in members if isinstance(getattr(state, name), StructRows) and len(getattr(state, name))}
     assert grown == set(Counts.fields)

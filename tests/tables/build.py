@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Holes, Numbers
+from dcpinspect.protocol.columns import HoleRanges, NumberColumn
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.requests import Origins, Requests
@@ -40,7 +40,7 @@ def batch(
     incomplete = np.zeros(count, dtype=np.bool_)
     incomplete[columns[:, 0]] = True
     data = np.frombuffer(bytearray(b"".join(messages)), np.uint8)
-    ranges = Holes.of(start[columns[:, 0]] + columns[:, 1], start[columns[:, 0]] + columns[:, 2])
+    ranges = HoleRanges.of(start[columns[:, 0]] + columns[:, 1], start[columns[:, 0]] + columns[:, 2])
     for low, high in zip(ranges.start.tolist(), ranges.end.tolist(), strict=True):
         data[low:high] = 0
     sessions = Sessions()
@@ -71,7 +71,7 @@ def batch(
         heuristic=tried,
         missing=Missing(columns[:, 0], columns[:, 1], columns[:, 2]),
         decoded=decoded,
-        vbucket=Numbers(np.where(own, decoded.specific, np.maximum(pairs.vbucket.values, 0).astype(np.uint64)), own | from_request),
+        vbucket=NumberColumn(np.where(own, decoded.specific, np.maximum(pairs.vbucket.values, 0).astype(np.uint64)), own | from_request),
         vbucket_from_request=from_request,
         request_row=pairs.row,
         request_stream_offset=pairs.stream_offset,

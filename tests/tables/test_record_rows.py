@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.errors import PlacedError
-from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.columns import NumberColumn
 from dcpinspect.streams.contracts import BY_TABLE, GAPS, VBUCKETS
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.record_rows import RecordSelection, filter_columns, parse_record_filter
@@ -20,9 +20,9 @@ def gaps(*rows: tuple[int, int, int, int]) -> Records:
     connection, vbucket, width, cause = (np.array(column, dtype=np.uint64) for column in zip(*rows, strict=True))
     columns: dict[str, Any] = {column.name: [None] * len(rows) for column in GAPS.columns}
     columns |= {
-        "connection": Numbers(connection.astype(np.int64)),
-        "vbucket": Numbers(vbucket.astype(np.int64)),
-        "width": Numbers(width),
+        "connection": NumberColumn(connection.astype(np.int64)),
+        "vbucket": NumberColumn(vbucket.astype(np.int64)),
+        "width": NumberColumn(width),
         "cause": Worded(cause.astype(np.int64), ("capture-loss", "rollback")),
         "evidence": Made(len(rows), lambda some: [f"row {row}" for row in some.tolist()]),
     }
@@ -74,7 +74,7 @@ def test_what_the_table_does_not_have_is_refused(text: str, says: str) -> None:
 
 def test_times_are_compared_to_the_nanosecond() -> None:
     columns: dict[str, Any] = {column.name: [None, None] for column in VBUCKETS.columns}
-    columns["last_time"] = Numbers(np.array([1_712_381_677_411_000_123, 1_712_381_677_411_000_124], dtype=np.int64))
+    columns["last_time"] = NumberColumn(np.array([1_712_381_677_411_000_123, 1_712_381_677_411_000_124], dtype=np.int64))
     columns["connections"] = [[1, 2], [3]]
     records = Records(VBUCKETS, columns, 2)
     later = parse_record_filter("last_time > '2024-04-06 05:34:37.411000123'", VBUCKETS)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.columns import NumberColumn
 from dcpinspect.reading import Reading
 from dcpinspect.tables.arrow_types import hex64 as hex_texts
 from dcpinspect.tables.kinds import Column
@@ -48,11 +48,11 @@ def sample() -> Records:
     return Records(
         TABLE,
         {
-            "seqno": Numbers(np.array([2**64 - 1, 0], np.uint64), np.array([True, False])),
+            "seqno": NumberColumn(np.array([2**64 - 1, 0], np.uint64), np.array([True, False])),
             "state": Worded(np.array([1, -1]), ("open", "cut")),
             "flags": Worded(np.array([0, 1]), [["memory"], []]),
-            "time": Numbers(np.array([NS, NS + 1])),
-            "uuid": Numbers(np.array([2**63, 5], np.uint64)),
+            "time": NumberColumn(np.array([NS, NS + 1])),
+            "uuid": NumberColumn(np.array([2**63, 5], np.uint64)),
             "log": [[(2**64 - 1, 7)], None],
             "filter": [{"sid": 5}, None],
             "controls": [{"enable_noop": {"value": "true", "status": None}}, {}],
@@ -145,9 +145,9 @@ def test_counts_by_word_are_the_same_in_arrow() -> None:
 
 def test_numbers_of_64_bits_are_written_as_one_by_one() -> None:
     numbers = np.array([0, 0xABC, (1 << 64) - 1], dtype=np.uint64)
-    assert hex_texts(Numbers(numbers)).to_pylist() == [hex64(number) for number in numbers.tolist()]
-    assert hex_texts(Numbers(numbers, np.array([True, False, True]))).to_pylist() == [hex64(0), None, hex64(-1)]
-    assert hex_texts(Numbers(numbers[:0])).to_pylist() == []
+    assert hex_texts(NumberColumn(numbers)).to_pylist() == [hex64(number) for number in numbers.tolist()]
+    assert hex_texts(NumberColumn(numbers, np.array([True, False, True]))).to_pylist() == [hex64(0), None, hex64(-1)]
+    assert hex_texts(NumberColumn(numbers[:0])).to_pylist() == []
 
 
 def test_words_have_numbers_whatever_they_are_made_of() -> None:

@@ -15,9 +15,9 @@ from dcpinspect.transport.rows import END, HELD, HOLE, TransportTables
 def tables_of(chance: random.Random, sides: int) -> TransportTables:
     """Entries of directions as reassembly may leave them, in any order of directions; some connections have no flows."""
     tables = TransportTables()
-    tables.counts, tables.connections, tables.sides = rows.Counts.one(), rows.Connections.zeros(sides), rows.Sides.zeros(2 * sides)
-    tables.flows, tables.entries = rows.Flows.reset(2 + 2 * sides), rows.Entries.zeros(40 * sides)
-    tables.recent, tables.nodes, tables.address_pairs = rows.Holes.zeros(1), rows.Nodes.zeros(1), rows.Pairs.zeros(1)
+    tables.counts, tables.connections, tables.sides = rows.TableCounts.one(), rows.ConnectionRows.zeros(sides), rows.Sides.zeros(2 * sides)
+    tables.flows, tables.entries = rows.Flows.reset(2 + 2 * sides), rows.StreamEntries.zeros(40 * sides)
+    tables.recent, tables.nodes, tables.address_pairs = rows.FlowHoles.zeros(1), rows.Nodes.zeros(1), rows.EndpointPairs.zeros(1)
     tables.routes = rows.Routes.zeros(1)
     tables.segment, tables.stray, tables.fresh = rows.Segment.one(), rows.Segment.one(), np.zeros(1, np.int64)
     queues = []

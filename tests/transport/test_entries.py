@@ -11,7 +11,7 @@ from dcpinspect.transport.rows import END, HELD, HOLE, TransportTables
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 def test_bytes_of_entries_are_copied_to_their_places(form: str) -> None:
     tables, packet, flow = TransportTables(), r.Packet.one(), r.Flow.one()
-    tables.entries, tables.counts, tables.segment = r.Entries.zeros(10), r.Counts.one(), r.Segment.one()
+    tables.entries, tables.counts, tables.segment = r.StreamEntries.zeros(10), r.TableCounts.one(), r.Segment.one()
     tables.segment.packet.number = 15
     packet.number, packet.frame, packet.file, packet.time, flow.number = 11, 12, 13, 14, 7
     for offset, length, source in ((100, 3, 5), (103, 4, HOLE), (107, 2, HELD - 1), (109, 0, END)):

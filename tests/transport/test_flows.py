@@ -14,9 +14,9 @@ class Flow:
 
     def __init__(self) -> None:
         self.tables = tables = TransportTables()
-        tables.connections, tables.flows, tables.nodes = r.Connections.zeros(1), r.Flows.zeros(6), r.Nodes.zeros(20)
-        tables.recent, tables.entries, tables.fresh = r.Holes.zeros(4 * RECENT_HOLES), r.Entries.zeros(20), np.zeros(20, np.int64)
-        tables.address_pairs, tables.counts = r.Pairs.zeros(1), r.Counts.one()
+        tables.connections, tables.flows, tables.nodes = r.ConnectionRows.zeros(1), r.Flows.zeros(6), r.Nodes.zeros(20)
+        tables.recent, tables.entries, tables.fresh = r.FlowHoles.zeros(4 * RECENT_HOLES), r.StreamEntries.zeros(20), np.zeros(20, np.int64)
+        tables.address_pairs, tables.counts = r.EndpointPairs.zeros(1), r.TableCounts.one()
         tables.routes = r.Routes.zeros(1)
         tables.segment, tables.stray, tables.counts.connections = r.Segment.one(), r.Segment.one(), 1
         tables.sides = r.Sides.reset(2)

@@ -307,13 +307,17 @@ def handled(rows: Sequence[tuple[int, int, int, int, int, int, int]], form: str,
     ports = np.zeros(65_536, np.uint8)
     ports[11_210] = 1
     tables = PacketTables()
-    tables.connections, tables.sides, tables.recent = r.Connections.zeros(64), r.Sides.zeros(128), r.Holes.zeros(128 * r.RECENT_HOLES)
+    tables.connections, tables.sides, tables.recent = (
+        r.ConnectionRows.zeros(64),
+        r.Sides.zeros(128),
+        r.FlowHoles.zeros(128 * r.RECENT_HOLES),
+    )
     tables.flows = r.Flows(grown(r.Flows.reset(2).array, 128))
-    tables.nodes, tables.entries, tables.fresh = r.Nodes.zeros(2000), r.Entries.zeros(5000), np.zeros(5000, np.int64)
-    tables.segment, tables.stray, tables.counts = r.Segment.one(), r.Segment.one(), r.Counts.one()
+    tables.nodes, tables.entries, tables.fresh = r.Nodes.zeros(2000), r.StreamEntries.zeros(5000), np.zeros(5000, np.int64)
+    tables.segment, tables.stray, tables.counts = r.Segment.one(), r.Segment.one(), r.TableCounts.one()
     tables.index, tables.pairs, tables.times = np.arange(count), np.zeros(count, np.int64), times
     tables.ends = np.array([row[0] for row in rows], np.int64)
-    tables.packets, tables.frames, tables.address_pairs = 1000 + tables.index, 1 + tables.index, r.Pairs.zeros(1)
+    tables.packets, tables.frames, tables.address_pairs = 1000 + tables.index, 1 + tables.index, r.EndpointPairs.zeros(1)
     tables.routes = r.Routes.zeros(16)
     tables.segment.place = -1
     done = []
@@ -353,7 +357,7 @@ def test_interpreted_and_compiled_agree_on_any_packets(rows: list[tuple[int, int
         flows = tables.flows[: tables.counts.flows]
         assert (flows.payload == flows.unique + flows.duplicate + flows.late).all()
         all_of_it = (tables.connections, tables.sides, tables.recent, tables.nodes, tables.entries, flows)
-        results.append((done, r.Counts.as_bytes(tables.counts), [table.as_integers().tolist() for table in all_of_it]))
+        results.append((done, r.TableCounts.as_bytes(tables.counts), [table.as_integers().tolist() for table in all_of_it]))
     assert results[0] == results[1]
 
 

@@ -24,4 +24,4 @@ def test_what_a_field_counts_is_a_table_beside_its_own(struct: type[Struct[int]]
 
 
 def test_flows_and_waiting_segments_are_among_those() -> None:
-    assert {rows.Flow, rows.Node, rows.Entry} <= {struct for struct in declared(dcpinspect.transport) if counted(struct)}
+    assert {rows.Flow, rows.Node, rows.StreamEntry} <= {struct for struct in declared(dcpinspect.transport) if counted(struct)}

@@ -16,9 +16,9 @@ SEGMENTS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20), st.boolean
 
 def empty(nodes: int) -> TransportTables:
     tables = TransportTables()
-    tables.connections, tables.flows, tables.nodes = r.Connections.zeros(1), r.Flows.reset(1), r.Nodes.zeros(nodes)
+    tables.connections, tables.flows, tables.nodes = r.ConnectionRows.zeros(1), r.Flows.reset(1), r.Nodes.zeros(nodes)
     tables.sides, tables.segment = r.Sides.zeros(2), r.Segment.one()
-    tables.fresh, tables.counts = np.zeros(200, np.int64), r.Counts.one()
+    tables.fresh, tables.counts = np.zeros(200, np.int64), r.TableCounts.one()
     return tables
 
 

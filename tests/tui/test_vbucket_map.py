@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.columns import NumberColumn
 from dcpinspect.render.verdict import stood
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.theme import UNICODE
@@ -34,7 +34,7 @@ def test_where_all_have_one_verdict_the_map_shows_in_what_they_differ() -> None:
         assert app.map.measure == "verdict"
         assert "1,024" in screen(app)
         results = app.inspection.results
-        table = results.records["vbuckets"].with_column("items", Numbers(np.arange(1024)))
+        table = results.records["vbuckets"].with_column("items", NumberColumn(np.arange(1024)))
         app.inspection.take(replace(results, records={**results.records, "vbuckets": table}), results)
         await settled(app, pilot)
         assert app.map.measure == "items"

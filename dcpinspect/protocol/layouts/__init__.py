@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Layout, Side
+from dcpinspect.protocol.fields import Layout, MessageSide
 from dcpinspect.protocol.layouts import (
     add_stream,
     admin,
@@ -65,18 +65,18 @@ AROUND = (
 LAYOUTS: tuple[Layout, ...] = DCP + AROUND
 """Every layout; the first one that fits a message counts."""
 
-_BY_COMMAND: dict[tuple[bool, int, Side], tuple[Layout, ...]] = {}
+_BY_COMMAND: dict[tuple[bool, int, MessageSide], tuple[Layout, ...]] = {}
 for _layout in LAYOUTS:
     _key = (_layout.server, int(_layout.opcode), _layout.side)
     _BY_COMMAND[_key] = (*_BY_COMMAND.get(_key, ()), _layout)
 
 
-def layouts_of(opcode: int, side: Side, *, server: bool = False) -> tuple[Layout, ...]:
+def layouts_of(opcode: int, side: MessageSide, *, server: bool = False) -> tuple[Layout, ...]:
     """Returns the layouts of a command, the current generation first; none for a command that nobody described."""
     return _BY_COMMAND.get((server, opcode, side), ())
 
 
-def legal_extras(opcode: int, side: Side, *, server: bool = False) -> frozenset[int] | None:
+def legal_extras(opcode: int, side: MessageSide, *, server: bool = False) -> frozenset[int] | None:
     """Returns extras lengths that the layouts of a command define; None if nobody described it."""
     layouts = layouts_of(opcode, side, server=server)
     return frozenset(layout.extras_size for layout in layouts) if layouts else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.protocol.opcodes import Opcode
 
@@ -14,7 +14,7 @@ LAYOUTS = (
         "request",
         "v1",
         _SPEC,
-        extras=(Field("flags", 0, Kind.U32, "how to stream", "flags", flags=STREAM_FLAGS),),
+        extras=(Field("flags", 0, FieldKind.U32, "how to stream", "flags", flags=STREAM_FLAGS),),
     ),
     # A refusal that came back from the producer has these four bytes too; the consumer's own refusal has none.
     Layout(
@@ -22,7 +22,7 @@ LAYOUTS = (
         "response",
         "v1",
         _SPEC,
-        extras=(Field("stream_opaque", 0, Kind.OPAQUE, "opaque of the stream's later messages", "opaque"),),
+        extras=(Field("stream_opaque", 0, FieldKind.OPAQUE, "opaque of the stream's later messages", "opaque"),),
         status="any",
     ),
 )

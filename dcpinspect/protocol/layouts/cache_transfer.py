@@ -7,25 +7,25 @@ come twice, since a hash table that grows is visited again in part.
 from __future__ import annotations
 
 from dcpinspect.protocol.datatype import DATATYPE_BITS
-from dcpinspect.protocol.fields import Field, Kind, Layout, Records
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.opcodes import Opcode
 
 _SPEC = "dcp/documentation/commands/cache-transfer.md"
 
-ITEMS = Records(
+ITEMS = RecordList(
     "items",
     (
-        Field("cas", 0, Kind.CAS, "version of the document", "CAS"),
-        Field("by_seqno", 8, Kind.SEQNO, "not above the start of the stream request", "by_seqno"),
-        Field("rev_seqno", 16, Kind.U64, "how many times the document changed", "rev_seqno"),
-        Field("value_length", 24, Kind.U32, "bytes of the value; 0 keeps the datatype of the stored document", "value length"),
-        Field("item_flags", 28, Kind.U32, "the client's own flags", "flags"),
-        Field("expiration", 32, Kind.TIME, "when the document expires", "expiration"),
-        Field("key_length", 36, Kind.U16, "bytes of the key, 2 to 251", "key length"),
-        Field("datatype", 38, Kind.U8, "what the value is wrapped in", "datatype", flags=DATATYPE_BITS),
-        Field("cache_hint", 39, Kind.U8, "how recently it was used", "cache hint"),
-        Field("key", 40, Kind.KEY, "key of the document", "Key", size="key_length"),
-        Field("value", 40, Kind.DOCUMENT, "the document", "Value", size="value_length"),
+        Field("cas", 0, FieldKind.CAS, "version of the document", "CAS"),
+        Field("by_seqno", 8, FieldKind.SEQNO, "not above the start of the stream request", "by_seqno"),
+        Field("rev_seqno", 16, FieldKind.U64, "how many times the document changed", "rev_seqno"),
+        Field("value_length", 24, FieldKind.U32, "bytes of the value; 0 keeps the datatype of the stored document", "value length"),
+        Field("item_flags", 28, FieldKind.U32, "the client's own flags", "flags"),
+        Field("expiration", 32, FieldKind.TIME, "when the document expires", "expiration"),
+        Field("key_length", 36, FieldKind.U16, "bytes of the key, 2 to 251", "key length"),
+        Field("datatype", 38, FieldKind.U8, "what the value is wrapped in", "datatype", flags=DATATYPE_BITS),
+        Field("cache_hint", 39, FieldKind.U8, "how recently it was used", "cache hint"),
+        Field("key", 40, FieldKind.KEY, "key of the document", "Key", size="key_length"),
+        Field("value", 40, FieldKind.DOCUMENT, "the document", "Value", size="value_length"),
     ),
     "cached documents in no order, some of them twice; no part of any snapshot",
     "item",

@@ -5,23 +5,23 @@ The value holds xattrs only; a body in it is an old producer's fault and meant t
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.opcodes import Opcode
 
 _DELETION = "dcp/documentation/commands/deletion.md"
 _EXPIRATION = "dcp/documentation/commands/expiration.md"
 
 _SEQNOS = (
-    Field("by_seqno", 0, Kind.SEQNO, "the seqno of this change", "by_seqno"),
-    Field("rev_seqno", 8, Kind.U64, "how many times the document changed", "rev_seqno"),
+    Field("by_seqno", 0, FieldKind.SEQNO, "the seqno of this change", "by_seqno"),
+    Field("rev_seqno", 8, FieldKind.U64, "how many times the document changed", "rev_seqno"),
 )
-_V1 = (*_SEQNOS, Field("nmeta", 16, Kind.U16, "bytes of extended metadata at the end of the value; 0 since 7.0", "nmeta"))
-_PROTOTYPE = (*_V1, Field("collection_name_length", 18, Kind.U8, "bytes of the key that name the collection", "clen"))
-_TIME = Field("delete_time", 16, Kind.TIME, "when it was deleted; 0 possible for deletions from memory", "delete time")
+_V1 = (*_SEQNOS, Field("nmeta", 16, FieldKind.U16, "bytes of extended metadata at the end of the value; 0 since 7.0", "nmeta"))
+_PROTOTYPE = (*_V1, Field("collection_name_length", 18, FieldKind.U8, "bytes of the key that name the collection", "clen"))
+_TIME = Field("delete_time", 16, FieldKind.TIME, "when it was deleted; 0 possible for deletions from memory", "delete time")
 
-_KEY = Field("key", 0, Kind.KEY, "key of the document", "Key")
-_PROTOTYPE_KEY = Field("key", 0, Kind.TEXT, "collection name, separator and key", "Key")
-_VALUE = (Field("value", 0, Kind.DOCUMENT, "xattrs that survive the deletion", "Value", bodyless=True),)
+_KEY = Field("key", 0, FieldKind.KEY, "key of the document", "Key")
+_PROTOTYPE_KEY = Field("key", 0, FieldKind.TEXT, "collection name, separator and key", "Key")
+_VALUE = (Field("value", 0, FieldKind.DOCUMENT, "xattrs that survive the deletion", "Value", bodyless=True),)
 
 
 def _layout(
@@ -35,7 +35,7 @@ LAYOUTS = (
         Opcode.DCP_DELETION,
         "v2",
         _DELETION,
-        (*_SEQNOS, _TIME, Field("unused", 20, Kind.U8, "must be zero; a collection length in 5.5 and 6.0", "unused", reserved=True)),
+        (*_SEQNOS, _TIME, Field("unused", 20, FieldKind.U8, "must be zero; a collection length in 5.5 and 6.0", "unused", reserved=True)),
     ),
     _layout(Opcode.DCP_DELETION, "v1", _DELETION, _V1),
     _layout(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Field, Kind, Layout, Records
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.opcodes import Opcode
 
 _SPEC = "dcp/documentation/commands/failover-log.md"
 
-FAILOVER_LOG = Records(
+FAILOVER_LOG = RecordList(
     "failover_log",
     (
-        Field("uuid", 0, Kind.UUID, "names a branch of the history", "vb UUID"),
-        Field("seqno", 8, Kind.SEQNO, "seqno at which the branch began", "vb seqno"),
+        Field("uuid", 0, FieldKind.UUID, "names a branch of the history", "vb UUID"),
+        Field("seqno", 8, FieldKind.SEQNO, "seqno at which the branch began", "vb seqno"),
     ),
     "branches, the newest first",
     "entry",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.own_text import name_of_control, value_of_control
 
@@ -10,8 +10,8 @@ _NOOP = "dcp/documentation/commands/no-op.md"
 _ACK = "dcp/documentation/commands/buffer-ack.md"
 _CONTROL = "dcp/documentation/commands/control.md"
 
-CONTROL_KEY = Field("key", 0, Kind.TEXT, "what is set", "Key", shown=name_of_control)
-CONTROL_VALUE = Field("value", 0, Kind.TEXT, "to what", "Value", shown=value_of_control)
+CONTROL_KEY = Field("key", 0, FieldKind.TEXT, "what is set", "Key", shown=name_of_control)
+CONTROL_VALUE = Field("value", 0, FieldKind.TEXT, "to what", "Value", shown=value_of_control)
 
 LAYOUTS = (
     Layout(Opcode.DCP_NOOP, "request", "v1", _NOOP),
@@ -21,7 +21,7 @@ LAYOUTS = (
         "request",
         "v1",
         _ACK,
-        extras=(Field("ack_bytes", 0, Kind.U32, "bytes of flow-control window given back", "buffer bytes"),),
+        extras=(Field("ack_bytes", 0, FieldKind.U32, "bytes of flow-control window given back", "buffer bytes"),),
     ),
     Layout(Opcode.DCP_BUFFER_ACKNOWLEDGEMENT, "response", "v1", _ACK),
     Layout(

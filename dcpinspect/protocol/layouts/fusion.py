@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.opcodes import Opcode
 
-_JSON = (Field("value", 0, Kind.JSON, "JSON document", "Value"),)
+_JSON = (Field("value", 0, FieldKind.JSON, "JSON document", "Value"),)
 _TOKEN = (
     Field(
         "value",
         0,
-        Kind.SECRET,
+        FieldKind.SECRET,
         "JSON with a token",
         "Value",
         told=("snapshot_uuid", "bucket_uuid", "valid_till", "vbucket_list", "namespace"),
@@ -34,13 +34,13 @@ LAYOUTS = (
     _layout(
         Opcode.MOUNT_FUSION_VBUCKET,
         "request",
-        value=(Field("value", 0, Kind.JSON, "where the vbucket's files are", "Value"),),
+        value=(Field("value", 0, FieldKind.JSON, "where the vbucket's files are", "Value"),),
     ),
     # The page has no value; kv_engine mount_fusion_vbucket_command_context.cc sends the ids of keys.
     _layout(
         Opcode.MOUNT_FUSION_VBUCKET,
         "response",
-        value=(Field("value", 0, Kind.JSON, "ids of the keys that encrypt them", "Value"),),
+        value=(Field("value", 0, FieldKind.JSON, "ids of the keys that encrypt them", "Value"),),
         value_required=False,
     ),
     _layout(Opcode.UNMOUNT_FUSION_VBUCKET, "request"),
@@ -49,11 +49,11 @@ LAYOUTS = (
     _layout(
         Opcode.SYNC_FUSION_LOGSTORE,
         "request",
-        value=(Field("value", 0, Kind.JSON, "whether to reset", "Value"),),
+        value=(Field("value", 0, FieldKind.JSON, "whether to reset", "Value"),),
         value_required=False,
     ),
     _layout(Opcode.SYNC_FUSION_LOGSTORE, "response"),
-    _layout(Opcode.START_FUSION_UPLOADER, "request", value=(Field("value", 0, Kind.JSON, "term of the uploader", "Value"),)),
+    _layout(Opcode.START_FUSION_UPLOADER, "request", value=(Field("value", 0, FieldKind.JSON, "term of the uploader", "Value"),)),
     _layout(Opcode.START_FUSION_UPLOADER, "response"),
     _layout(Opcode.STOP_FUSION_UPLOADER, "request"),
     _layout(Opcode.STOP_FUSION_UPLOADER, "response"),
@@ -63,7 +63,7 @@ LAYOUTS = (
     _layout(
         Opcode.GET_FUSION_NAMESPACES,
         "response",
-        value=(Field("value", 0, Kind.JSON, "buckets that still have data", "Value"),),
+        value=(Field("value", 0, FieldKind.JSON, "buckets that still have data", "Value"),),
     ),
     _layout(Opcode.CREATE_FUSION_NAMESPACE, "request", value=_TOKEN, value_required=False),
     _layout(Opcode.CREATE_FUSION_NAMESPACE, "response"),

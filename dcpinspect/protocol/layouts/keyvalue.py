@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 
-from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 
 _SPEC = "BinaryProtocol.md"
 
-_KEY = Field("key", 0, Kind.KEY, "key of the document", "Key")
-_DOCUMENT = (Field("value", 0, Kind.DOCUMENT, "the document", "Value"),)
-_FLAGS = Field("item_flags", 0, Kind.U32, "the client's own flags", "flags")
+_KEY = Field("key", 0, FieldKind.KEY, "key of the document", "Key")
+_DOCUMENT = (Field("value", 0, FieldKind.DOCUMENT, "the document", "Value"),)
+_FLAGS = Field("item_flags", 0, FieldKind.U32, "the client's own flags", "flags")
 _EXPIRY = "when the document expires"
 
 MUTATION_SEQNO = (
-    Field("vbucket_uuid", 0, Kind.UUID, "branch of the history (HELLO feature MUTATION_SEQNO)", "vb UUID"),
-    Field("seqno", 8, Kind.SEQNO, "seqno of the change", "seqno"),
+    Field("vbucket_uuid", 0, FieldKind.UUID, "branch of the history (HELLO feature MUTATION_SEQNO)", "vb UUID"),
+    Field("seqno", 8, FieldKind.SEQNO, "seqno of the change", "seqno"),
 )
 
 
@@ -43,16 +43,16 @@ def _get_family() -> tuple[Layout, ...]:
             Opcode.GET_EX_REPLICA,
         )
     }
-    expiry = (Field("expiration", 0, Kind.TIME, _EXPIRY, "expiration"),)
+    expiry = (Field("expiration", 0, FieldKind.TIME, _EXPIRY, "expiration"),)
     requests[Opcode.GAT] = requests[Opcode.GATQ] = [expiry]
-    requests[Opcode.GET_LOCKED] = [(), (Field("lock_seconds", 0, Kind.U32, "seconds to lock; 0: the default", "lock time"),)]
+    requests[Opcode.GET_LOCKED] = [(), (Field("lock_seconds", 0, FieldKind.U32, "seconds to lock; 0: the default", "lock time"),)]
     for opcode, forms in requests.items():
         out += [_layout(opcode, "request", extras=extras, key=_KEY) for extras in forms]
         echoed = _KEY if opcode in (Opcode.GETK, Opcode.GETKQ) else None
         for extras in ((_FLAGS,), ()):
             out.append(_layout(opcode, "response", extras=extras, value=_DOCUMENT, value_required=False, key=echoed, key_required=False))
     # A miss echoes the key, too (memcached proto_bin.c, kv_engine get_context.cc); an error with more to say does not.
-    why = (Field("value", 0, Kind.ERROR, "why there is none", "Value"),)
+    why = (Field("value", 0, FieldKind.ERROR, "why there is none", "Value"),)
     out += [
         _layout(
             opcode,
@@ -73,31 +73,31 @@ def _get_family() -> tuple[Layout, ...]:
         _layout(Opcode.UNLOCK_KEY, "request", key=_KEY),
         _layout(Opcode.UNLOCK_KEY, "response"),
         _layout(Opcode.EVICT_KEY, "request", key=_KEY),
-        _layout(Opcode.EVICT_KEY, "response", value=(Field("value", 0, Kind.TEXT, "text", "Value"),), value_required=False),
+        _layout(Opcode.EVICT_KEY, "response", value=(Field("value", 0, FieldKind.TEXT, "text", "Value"),), value_required=False),
         _layout(Opcode.GET_RANDOM_KEY, "request"),
         _layout(
             Opcode.GET_RANDOM_KEY,
             "request",
             generation="collection",
-            extras=(Field("collection_id", 0, Kind.ID, "only this collection", "collection id"),),
+            extras=(Field("collection_id", 0, FieldKind.ID, "only this collection", "collection id"),),
         ),
         _layout(
             Opcode.GET_RANDOM_KEY,
             "request",
             generation="xattr",
             extras=(
-                Field("collection_id", 0, Kind.ID, "only this collection", "collection id"),
-                Field("include_xattr", 4, Kind.U8, "1: with xattrs", "include xattr", values={0: "no", 1: "yes"}),
+                Field("collection_id", 0, FieldKind.ID, "only this collection", "collection id"),
+                Field("include_xattr", 4, FieldKind.U8, "1: with xattrs", "include xattr", values={0: "no", 1: "yes"}),
             ),
         ),
         _layout(Opcode.GET_RANDOM_KEY, "response", extras=(_FLAGS,), key=_KEY, value=_DOCUMENT, value_required=False),
         _layout(Opcode.GET_RANDOM_KEY, "response", key=_KEY, value=_DOCUMENT, value_required=False),
         _layout(Opcode.GET_KEYS, "request", key=_KEY),
-        _layout(Opcode.GET_KEYS, "request", extras=(Field("count", 0, Kind.U32, "how many", "count"),), key=_KEY),
+        _layout(Opcode.GET_KEYS, "request", extras=(Field("count", 0, FieldKind.U32, "how many", "count"),), key=_KEY),
         _layout(
             Opcode.GET_KEYS,
             "response",
-            value=(Field("value", 0, Kind.BYTES, "keys, each after its u16 length", "Value"),),
+            value=(Field("value", 0, FieldKind.BYTES, "keys, each after its u16 length", "Value"),),
             value_required=False,
         ),
     ]
@@ -106,7 +106,7 @@ def _get_family() -> tuple[Layout, ...]:
 
 def _store_family() -> tuple[Layout, ...]:
     out: list[Layout] = []
-    extras = (_FLAGS, Field("expiration", 4, Kind.TIME, _EXPIRY, "expiration"))
+    extras = (_FLAGS, Field("expiration", 4, FieldKind.TIME, _EXPIRY, "expiration"))
     for opcode in (Opcode.SET, Opcode.ADD, Opcode.REPLACE, Opcode.SETQ, Opcode.ADDQ, Opcode.REPLACEQ):
         out.append(_layout(opcode, "request", extras=extras, key=_KEY, value=_DOCUMENT, value_required=False))
         out += stored(opcode)
@@ -117,17 +117,17 @@ def _store_family() -> tuple[Layout, ...]:
         out.append(_layout(opcode, "request", key=_KEY))
         out += stored(opcode)
     counter = (
-        Field("delta", 0, Kind.U64, "how much to add or subtract", "delta", private=True),
-        Field("initial", 8, Kind.U64, "value of a counter that is not there yet", "initial", private=True),
-        Field("expiration", 16, Kind.U32, _EXPIRY, "expiration", values={0xFFFF_FFFF: "do not create"}),
+        Field("delta", 0, FieldKind.U64, "how much to add or subtract", "delta", private=True),
+        Field("initial", 8, FieldKind.U64, "value of a counter that is not there yet", "initial", private=True),
+        Field("expiration", 16, FieldKind.U32, _EXPIRY, "expiration", values={0xFFFF_FFFF: "do not create"}),
     )
-    number = (Field("counter", 0, Kind.U64, "value of the counter", "value", private=True),)
+    number = (Field("counter", 0, FieldKind.U64, "value of the counter", "value", private=True),)
     for opcode in (Opcode.INCREMENT, Opcode.DECREMENT, Opcode.INCREMENTQ, Opcode.DECREMENTQ):
         out.append(_layout(opcode, "request", extras=counter, key=_KEY))
         out.append(_layout(opcode, "response", value=number))
         out.append(_layout(opcode, "response", generation="mutation-seqno", extras=MUTATION_SEQNO, value=number))
     for opcode in (Opcode.FLUSH, Opcode.FLUSHQ):
-        out.append(_layout(opcode, "request", extras=(Field("expiration", 0, Kind.U32, "seconds to wait", "expiry"),)))
+        out.append(_layout(opcode, "request", extras=(Field("expiration", 0, FieldKind.U32, "seconds to wait", "expiry"),)))
         out.append(_layout(opcode, "request"))
         out.append(_layout(opcode, "response"))
     return tuple(out)

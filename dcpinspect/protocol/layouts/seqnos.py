@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Records
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, LayoutItem, RecordList
 from dcpinspect.protocol.flags import VBUCKET_STATES
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.own_text import Words
@@ -12,15 +12,15 @@ from dcpinspect.protocol.own_text import Words
 _SPEC = "BinaryProtocol.md"
 _ALL = "get-vbucket-seqnos.md"
 
-_STATE = Field("state", 0, Kind.U32, "only vbuckets in this state", "vb state", values={0: "alive", **VBUCKET_STATES}, words=True)
-_COLLECTION = Field("collection_id", 4, Kind.ID, "only this collection", "collection id")
+_STATE = Field("state", 0, FieldKind.U32, "only vbuckets in this state", "vb state", values={0: "alive", **VBUCKET_STATES}, words=True)
+_COLLECTION = Field("collection_id", 4, FieldKind.ID, "only this collection", "collection id")
 
-_OBSERVED: tuple[Item, ...] = (
-    Field("format", 0, Kind.U8, "0: same history; 1: after a hard failover", "format"),
-    Field("observed_vbucket", 1, Kind.U16, "vbucket", "vbucket"),
-    Field("vbucket_uuid", 3, Kind.UUID, "branch of the history", "vb UUID"),
-    Field("last_persisted_seqno", 11, Kind.SEQNO, "everything up to here is on disk", "last persisted seqno"),
-    Field("current_seqno", 19, Kind.SEQNO, "newest seqno in memory", "current seqno"),
+_OBSERVED: tuple[LayoutItem, ...] = (
+    Field("format", 0, FieldKind.U8, "0: same history; 1: after a hard failover", "format"),
+    Field("observed_vbucket", 1, FieldKind.U16, "vbucket", "vbucket"),
+    Field("vbucket_uuid", 3, FieldKind.UUID, "branch of the history", "vb UUID"),
+    Field("last_persisted_seqno", 11, FieldKind.SEQNO, "everything up to here is on disk", "last persisted seqno"),
+    Field("current_seqno", 19, FieldKind.SEQNO, "newest seqno in memory", "current seqno"),
 )
 
 
@@ -30,7 +30,7 @@ _VBUCKET_OPTIONS = (
     Field(
         "value",
         0,
-        Kind.JSON,
+        FieldKind.JSON,
         "topology: one or two chains of names of nodes, the active node first, null where a replica is missing; use_snapshot: fbr or"
         " fusion, from which the vbucket is made; next_expected_state: its state after the rebalance",
         "Value",
@@ -46,16 +46,18 @@ LAYOUTS = (
         "response",
         spec=_ALL,
         value=(
-            Records(
+            RecordList(
                 "seqnos",
-                (Field("vbucket", 0, Kind.U16, "vbucket", "vb"), Field("seqno", 2, Kind.SEQNO, "its high seqno", "vb seqno")),
+                (Field("vbucket", 0, FieldKind.U16, "vbucket", "vb"), Field("seqno", 2, FieldKind.SEQNO, "its high seqno", "vb seqno")),
                 "high seqno of each vbucket",
                 "vbucket",
             ),
         ),
         value_required=False,
     ),
-    _layout(Opcode.OBSERVE_SEQNO, "request", value=(Field("vbucket_uuid", 0, Kind.UUID, "branch of the history asked about", "vb UUID"),)),
+    _layout(
+        Opcode.OBSERVE_SEQNO, "request", value=(Field("vbucket_uuid", 0, FieldKind.UUID, "branch of the history asked about", "vb UUID"),)
+    ),
     _layout(Opcode.OBSERVE_SEQNO, "response", value=_OBSERVED),
     _layout(
         Opcode.OBSERVE_SEQNO,
@@ -63,8 +65,8 @@ LAYOUTS = (
         generation="failover",
         value=(
             *_OBSERVED,
-            Field("old_vbucket_uuid", 27, Kind.UUID, "branch before the failover", "old vb UUID"),
-            Field("last_received_seqno", 35, Kind.SEQNO, "newest seqno of the old branch", "last received seqno"),
+            Field("old_vbucket_uuid", 27, FieldKind.UUID, "branch before the failover", "old vb UUID"),
+            Field("last_received_seqno", 35, FieldKind.SEQNO, "newest seqno of the old branch", "last received seqno"),
         ),
     ),
     _layout(
@@ -72,12 +74,12 @@ LAYOUTS = (
         "request",
         columns=False,
         value=(
-            Records(
+            RecordList(
                 "keys",
                 (
-                    Field("vbucket", 0, Kind.U16, "vbucket", "vbucket"),
-                    Field("key_length", 2, Kind.U16, "bytes of the key", "key length"),
-                    Field("key", 4, Kind.KEY, "key", "Key", size="key_length"),
+                    Field("vbucket", 0, FieldKind.U16, "vbucket", "vbucket"),
+                    Field("key_length", 2, FieldKind.U16, "bytes of the key", "key length"),
+                    Field("key", 4, FieldKind.KEY, "key", "Key", size="key_length"),
                 ),
                 "keys asked about",
                 "key",
@@ -90,21 +92,21 @@ LAYOUTS = (
         "response",
         columns=False,
         value=(
-            Records(
+            RecordList(
                 "keys",
                 (
-                    Field("vbucket", 0, Kind.U16, "vbucket", "vbucket"),
-                    Field("key_length", 2, Kind.U16, "bytes of the key", "key length"),
-                    Field("key", 4, Kind.KEY, "key", "Key", size="key_length"),
+                    Field("vbucket", 0, FieldKind.U16, "vbucket", "vbucket"),
+                    Field("key_length", 2, FieldKind.U16, "bytes of the key", "key length"),
+                    Field("key", 4, FieldKind.KEY, "key", "Key", size="key_length"),
                     Field(
                         "key_state",
                         4,
-                        Kind.U8,
+                        FieldKind.U8,
                         "where the key is",
                         "key state",
                         values={0x00: "not persisted", 0x01: "persisted", 0x80: "not found", 0x81: "logically deleted"},
                     ),
-                    Field("cas", 5, Kind.CAS, "its version", "CAS"),
+                    Field("cas", 5, FieldKind.CAS, "its version", "CAS"),
                 ),
                 "state of each key",
                 "key",
@@ -114,7 +116,7 @@ LAYOUTS = (
     _layout(
         Opcode.SEQNO_PERSISTENCE,
         "request",
-        extras=(Field("seqno", 0, Kind.SEQNO, "answer once this seqno is on disk", "seqno"),),
+        extras=(Field("seqno", 0, FieldKind.SEQNO, "answer once this seqno is on disk", "seqno"),),
         columns=False,
     ),
     _layout(Opcode.SEQNO_PERSISTENCE, "response", columns=False),
@@ -123,13 +125,13 @@ LAYOUTS = (
         Opcode.GET_VBUCKET,
         "response",
         columns=False,
-        value=(Field("state", 0, Kind.U32, "state of the vbucket", "state", values=VBUCKET_STATES, words=True),),
+        value=(Field("state", 0, FieldKind.U32, "state of the vbucket", "state", values=VBUCKET_STATES, words=True),),
     ),
     _layout(
         Opcode.SET_VBUCKET,
         "request",
         columns=False,
-        extras=(Field("state", 0, Kind.U8, "new state", "state", values=VBUCKET_STATES, words=True),),
+        extras=(Field("state", 0, FieldKind.U8, "new state", "state", values=VBUCKET_STATES, words=True),),
         value=_VBUCKET_OPTIONS,
         value_required=False,
     ),
@@ -138,7 +140,7 @@ LAYOUTS = (
         "request",
         generation="old",
         columns=False,
-        extras=(Field("state", 0, Kind.U32, "new state", "state", values=VBUCKET_STATES, words=True),),
+        extras=(Field("state", 0, FieldKind.U32, "new state", "state", values=VBUCKET_STATES, words=True),),
         value=_VBUCKET_OPTIONS,
         value_required=False,
         legacy=True,
@@ -149,7 +151,9 @@ LAYOUTS = (
         Opcode.DEL_VBUCKET,
         "request",
         columns=False,
-        value=(Field("value", 0, Kind.TEXT, "async=0 waits for the deletion", "Value", shown=Words(frozenset({b"async=0", b"async=1"}))),),
+        value=(
+            Field("value", 0, FieldKind.TEXT, "async=0 waits for the deletion", "Value", shown=Words(frozenset({b"async=0", b"async=1"}))),
+        ),
         value_required=False,
     ),
     _layout(Opcode.DEL_VBUCKET, "response", columns=False),

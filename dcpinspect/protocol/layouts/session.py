@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from functools import partial
 
-from dcpinspect.protocol.fields import Field, Kind, Layout, Records
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.own_text import MECHANISMS, ListOfWords, Words, error_map, version_of_server
 
 _SPEC = "BinaryProtocol.md"
 _SASL = "sasl.md"
 
-_FEATURES = Records("features", (Field("feature", 0, Kind.FEATURE, "feature", "feature"),), "features asked for, or granted", "feature")
-_JSON = (Field("value", 0, Kind.JSON, "JSON document", "Value"),)
-_TEXT = (Field("value", 0, Kind.TEXT, "text", "Value"),)
-_SECRET = (Field("value", 0, Kind.SECRET, "authentication data", "Value"),)
-SERVER_VERSION = Field("value", 0, Kind.TEXT, "text", "Value", shown=version_of_server)
-_MECHANISM = Field("key", 0, Kind.TEXT, "SASL mechanism", "Key", shown=Words(MECHANISMS))
-_BUCKET = Field("key", 0, Kind.TEXT, "bucket; @no bucket@ for none", "Key")
+_FEATURES = RecordList(
+    "features", (Field("feature", 0, FieldKind.FEATURE, "feature", "feature"),), "features asked for, or granted", "feature"
+)
+_JSON = (Field("value", 0, FieldKind.JSON, "JSON document", "Value"),)
+_TEXT = (Field("value", 0, FieldKind.TEXT, "text", "Value"),)
+_SECRET = (Field("value", 0, FieldKind.SECRET, "authentication data", "Value"),)
+SERVER_VERSION = Field("value", 0, FieldKind.TEXT, "text", "Value", shown=version_of_server)
+_MECHANISM = Field("key", 0, FieldKind.TEXT, "SASL mechanism", "Key", shown=Words(MECHANISMS))
+_BUCKET = Field("key", 0, FieldKind.TEXT, "bucket; @no bucket@ for none", "Key")
 
 _CONFIG_VERSION = (
-    Field("epoch", 0, Kind.I64, "epoch of the cluster map", "epoch"),
-    Field("revision", 8, Kind.I64, "revision of the cluster map", "revision"),
+    Field("epoch", 0, FieldKind.I64, "epoch of the cluster map", "epoch"),
+    Field("revision", 8, FieldKind.I64, "revision of the cluster map", "revision"),
 )
 
 
@@ -31,7 +33,7 @@ LAYOUTS = (
     _layout(
         Opcode.HELLO,
         "request",
-        key=Field("key", 0, Kind.TEXT, 'agent: a name, or JSON with "a" (agent) and "i" (connection id)', "Key"),
+        key=Field("key", 0, FieldKind.TEXT, 'agent: a name, or JSON with "a" (agent) and "i" (connection id)', "Key"),
         key_required=False,
         value=(_FEATURES,),
         value_required=False,
@@ -42,7 +44,7 @@ LAYOUTS = (
         Opcode.SASL_LIST_MECHS,
         "response",
         spec=_SASL,
-        value=(Field("value", 0, Kind.TEXT, "mechanisms, separated by blanks", "Value", shown=ListOfWords(MECHANISMS)),),
+        value=(Field("value", 0, FieldKind.TEXT, "mechanisms, separated by blanks", "Value", shown=ListOfWords(MECHANISMS)),),
     ),
     *(
         layout
@@ -55,14 +57,16 @@ LAYOUTS = (
     _layout(Opcode.SELECT_BUCKET, "request", key=_BUCKET, key_required=False),
     _layout(Opcode.SELECT_BUCKET, "response"),
     _layout(Opcode.LIST_BUCKETS, "request"),
-    _layout(Opcode.LIST_BUCKETS, "response", value=(Field("value", 0, Kind.TEXT, "names, separated by blanks", "Value"),)),
+    _layout(Opcode.LIST_BUCKETS, "response", value=(Field("value", 0, FieldKind.TEXT, "names, separated by blanks", "Value"),)),
     _layout(Opcode.GET_CLUSTER_CONFIG, "request"),
     _layout(Opcode.GET_CLUSTER_CONFIG, "request", extras=_CONFIG_VERSION),
     _layout(Opcode.GET_CLUSTER_CONFIG, "response", value=_JSON, value_required=False),
     _layout(Opcode.SET_CLUSTER_CONFIG, "request", extras=_CONFIG_VERSION, key=_BUCKET, key_required=False, value=_JSON),
     _layout(Opcode.SET_CLUSTER_CONFIG, "response"),
-    _layout(Opcode.GET_ERROR_MAP, "request", value=(Field("version", 0, Kind.U16, "newest version the client understands", "version"),)),
-    _layout(Opcode.GET_ERROR_MAP, "response", value=(Field("value", 0, Kind.JSON, "JSON document", "Value", shown=error_map),)),
+    _layout(
+        Opcode.GET_ERROR_MAP, "request", value=(Field("version", 0, FieldKind.U16, "newest version the client understands", "version"),)
+    ),
+    _layout(Opcode.GET_ERROR_MAP, "response", value=(Field("value", 0, FieldKind.JSON, "JSON document", "Value", shown=error_map),)),
     _layout(Opcode.NOOP, "request"),
     _layout(Opcode.NOOP, "response"),
     _layout(Opcode.QUIT, "request"),
@@ -73,7 +77,7 @@ LAYOUTS = (
     _layout(
         Opcode.STAT,
         "request",
-        key=Field("key", 0, Kind.TEXT, "group of statistics, some of them of a document key", "Key"),
+        key=Field("key", 0, FieldKind.TEXT, "group of statistics, some of them of a document key", "Key"),
         key_required=False,
         value=_JSON,
         value_required=False,
@@ -82,21 +86,21 @@ LAYOUTS = (
     _layout(
         Opcode.STAT,
         "response",
-        key=Field("key", 0, Kind.TEXT, "name of the statistic, some of them with that of a connection", "Key"),
+        key=Field("key", 0, FieldKind.TEXT, "name of the statistic, some of them with that of a connection", "Key"),
         key_required=False,
         value=_TEXT,
         value_required=False,
     ),
-    _layout(Opcode.VERBOSITY, "request", extras=(Field("level", 0, Kind.U32, "log verbosity", "verbosity"),)),
+    _layout(Opcode.VERBOSITY, "request", extras=(Field("level", 0, FieldKind.U32, "log verbosity", "verbosity"),)),
     _layout(Opcode.VERBOSITY, "response"),
-    _layout(Opcode.IOCTL_GET, "request", key=Field("key", 0, Kind.TEXT, "property", "Key")),
+    _layout(Opcode.IOCTL_GET, "request", key=Field("key", 0, FieldKind.TEXT, "property", "Key")),
     _layout(Opcode.IOCTL_GET, "response", value=_TEXT, value_required=False),
-    _layout(Opcode.IOCTL_SET, "request", key=Field("key", 0, Kind.TEXT, "property", "Key"), value=_TEXT, value_required=False),
+    _layout(Opcode.IOCTL_SET, "request", key=Field("key", 0, FieldKind.TEXT, "property", "Key"), value=_TEXT, value_required=False),
     _layout(Opcode.IOCTL_SET, "response", value=_TEXT, value_required=False),
     _layout(
         Opcode.AUDIT_PUT,
         "request",
-        extras=(Field("event_id", 0, Kind.U32, "audit event", "event id"),),
+        extras=(Field("event_id", 0, FieldKind.U32, "audit event", "event id"),),
         value=_JSON,
     ),
     _layout(Opcode.AUDIT_PUT, "response"),
@@ -107,17 +111,17 @@ LAYOUTS = (
             Field(
                 "category",
                 0,
-                Kind.U32,
+                FieldKind.U32,
                 "group of parameters",
                 "category",
                 values={1: "flush", 2: "replication", 3: "checkpoint", 4: "dcp", 5: "vbucket"},
             ),
         ),
-        key=Field("key", 0, Kind.TEXT, "parameter", "Key"),
+        key=Field("key", 0, FieldKind.TEXT, "parameter", "Key"),
         value=_TEXT,
     ),
     _layout(Opcode.SET_PARAM, "response"),
-    _layout(Opcode.SET_CTRL_TOKEN, "request", extras=(Field("token", 0, Kind.SECRET, "new session token", "token", size=8),)),
+    _layout(Opcode.SET_CTRL_TOKEN, "request", extras=(Field("token", 0, FieldKind.SECRET, "new session token", "token", size=8),)),
     _layout(Opcode.SET_CTRL_TOKEN, "response"),
     # Bodies that hold keys, tokens or passwords.
     *(
@@ -133,7 +137,7 @@ LAYOUTS = (
             _layout(
                 opcode,
                 "request",
-                key=Field("key", 0, Kind.TEXT, "name", "Key"),
+                key=Field("key", 0, FieldKind.TEXT, "name", "Key"),
                 key_required=False,
                 value=_SECRET,
                 value_required=False,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dcpinspect.protocol.fields import Check, Field, Kind, Layout
+from dcpinspect.protocol.fields import Check, Field, FieldKind, Layout
 from dcpinspect.protocol.flags import SNAPSHOT_FLAGS
 from dcpinspect.protocol.opcodes import Opcode
 
@@ -22,19 +22,23 @@ _VERSIONS = {0: "v2.0", 1: "v2.1", 2: "v2.2"}
 
 
 def _version(version: int) -> Field:
-    return Field("version", 0, Kind.U8, "how the value is encoded", "Version", values=_VERSIONS, default=version)
+    return Field("version", 0, FieldKind.U8, "how the value is encoded", "Version", values=_VERSIONS, default=version)
 
 
 _V2_0 = (
-    Field("start_seqno", 0, Kind.SEQNO, _START, "Start Seqno"),
-    Field("end_seqno", 8, Kind.SEQNO, _END, "End Seqno"),
-    Field("snapshot_type", 16, Kind.U32, _TYPE, "Snapshot Type", flags=SNAPSHOT_FLAGS),
-    Field("max_visible_seqno", 20, Kind.SEQNO, "highest committed seqno in the snapshot", "Max Visible Seqno"),
+    Field("start_seqno", 0, FieldKind.SEQNO, _START, "Start Seqno"),
+    Field("end_seqno", 8, FieldKind.SEQNO, _END, "End Seqno"),
+    Field("snapshot_type", 16, FieldKind.U32, _TYPE, "Snapshot Type", flags=SNAPSHOT_FLAGS),
+    Field("max_visible_seqno", 20, FieldKind.SEQNO, "highest committed seqno in the snapshot", "Max Visible Seqno"),
     Field(
-        "high_completed_seqno", 28, Kind.SEQNO, "highest committed or aborted seqno; valid with the disk flag only", "High Completed Seqno"
+        "high_completed_seqno",
+        28,
+        FieldKind.SEQNO,
+        "highest committed or aborted seqno; valid with the disk flag only",
+        "High Completed Seqno",
     ),
 )
-_PURGE = Field("purge_seqno", 36, Kind.SEQNO, "deletions up to here may have been purged", "Purge Seqno")
+_PURGE = Field("purge_seqno", 36, FieldKind.SEQNO, "deletions up to here may have been purged", "Purge Seqno")
 
 
 def _version_says(version: int) -> Check:
@@ -53,12 +57,12 @@ LAYOUTS = (
         "v1",
         _SPEC,
         extras=(
-            Field("start_seqno", 0, Kind.SEQNO, _START, "Start Seqno"),
-            Field("end_seqno", 8, Kind.SEQNO, _END, "End Seqno"),
+            Field("start_seqno", 0, FieldKind.SEQNO, _START, "Start Seqno"),
+            Field("end_seqno", 8, FieldKind.SEQNO, _END, "End Seqno"),
             Field(
                 "snapshot_type",
                 16,
-                Kind.U32,
+                FieldKind.U32,
                 _TYPE,
                 "Snapshot Type",
                 flags=SNAPSHOT_FLAGS,
@@ -77,7 +81,9 @@ LAYOUTS = (
         value=(
             *_V2_0,
             _PURGE,
-            Field("high_prepared_seqno", 44, Kind.SEQNO, "highest prepared seqno; valid with the disk flag only", "High Prepared Seqno"),
+            Field(
+                "high_prepared_seqno", 44, FieldKind.SEQNO, "highest prepared seqno; valid with the disk flag only", "High Prepared Seqno"
+            ),
         ),
         check=_version_says(2),
     ),
@@ -87,7 +93,7 @@ LAYOUTS = (
         "v2.1",
         _SPEC,
         extras=(_version(1),),
-        value=(*_V2_0, Field("timestamp", 36, Kind.U64, "time of the snapshot, nanoseconds since 1970", "Timestamp")),
+        value=(*_V2_0, Field("timestamp", 36, FieldKind.U64, "time of the snapshot, nanoseconds since 1970", "Timestamp")),
         when=((0, 1, 1),),
         legacy=True,
         note="in the headers of 7.0 to 7.6 only, never sent",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.flags import STREAM_END_REASONS
 from dcpinspect.protocol.opcodes import Opcode
 
@@ -19,7 +19,7 @@ LAYOUTS = (
             Field(
                 "end_reason",
                 0,
-                Kind.U32,
+                FieldKind.U32,
                 "why the stream ended",
                 "flag",
                 values=STREAM_END_REASONS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from dcpinspect.protocol.fields import Bit, Field, Kind, Layout, Records
+from dcpinspect.protocol.fields import Bit, Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.layouts.keyvalue import MUTATION_SEQNO
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
@@ -26,77 +26,77 @@ DOC_FLAGS = (
     Bit(0x20, "replica-read", "a replica may answer"),
 )
 
-_KEY = Field("key", 0, Kind.KEY, "key of the document", "Key")
+_KEY = Field("key", 0, FieldKind.KEY, "key of the document", "Key")
 _PATH = (
-    Field("path_length", 0, Kind.U16, "bytes of the path", "path length"),
-    Field("path_flags", 2, Kind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
+    Field("path_length", 0, FieldKind.U16, "bytes of the path", "path length"),
+    Field("path_flags", 2, FieldKind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
 )
-_RESULT = (Field("value", 0, Kind.JSON, "the value at the path", "Value"),)
+_RESULT = (Field("value", 0, FieldKind.JSON, "the value at the path", "Value"),)
 
 
 def _expiry(offset: int) -> Field:
-    return Field("expiration", offset, Kind.TIME, "when the document expires", "expiration")
+    return Field("expiration", offset, FieldKind.TIME, "when the document expires", "expiration")
 
 
 def _doc_flags(offset: int) -> Field:
-    return Field("doc_flags", offset, Kind.U8, "how to treat the document", "doc flags", flags=DOC_FLAGS)
+    return Field("doc_flags", offset, FieldKind.U8, "how to treat the document", "doc flags", flags=DOC_FLAGS)
 
 
 _layout = partial(Layout, generation="v1", spec=_SPEC, columns=False)
 
-_LOOKUP_VALUE = (Field("path", 0, Kind.TEXT, "path", "Path", size="path_length"),)
-_MUTATION_VALUE = (*_LOOKUP_VALUE, Field("fragment", 0, Kind.BYTES, "what to put there", "Fragment"))
+_LOOKUP_VALUE = (Field("path", 0, FieldKind.TEXT, "path", "Path", size="path_length"),)
+_MUTATION_VALUE = (*_LOOKUP_VALUE, Field("fragment", 0, FieldKind.BYTES, "what to put there", "Fragment"))
 
-_LOOKUP_SPECS = Records(
+_LOOKUP_SPECS = RecordList(
     "specs",
     (
-        Field("command", 0, Kind.COMMAND, "lookup", "opcode"),
-        Field("path_flags", 1, Kind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
-        Field("path_length", 2, Kind.U16, "bytes of the path", "path length"),
-        Field("path", 4, Kind.TEXT, "path", "path", size="path_length"),
+        Field("command", 0, FieldKind.COMMAND, "lookup", "opcode"),
+        Field("path_flags", 1, FieldKind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
+        Field("path_length", 2, FieldKind.U16, "bytes of the path", "path length"),
+        Field("path", 4, FieldKind.TEXT, "path", "path", size="path_length"),
     ),
     "lookups, in order",
     "lookup",
     at_least=1,
 )
-_MUTATION_SPECS = Records(
+_MUTATION_SPECS = RecordList(
     "specs",
     (
-        Field("command", 0, Kind.COMMAND, "mutation", "opcode"),
-        Field("path_flags", 1, Kind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
-        Field("path_length", 2, Kind.U16, "bytes of the path", "path length"),
-        Field("value_length", 4, Kind.U32, "bytes of the value", "value length"),
-        Field("path", 8, Kind.TEXT, "path", "path", size="path_length"),
-        Field("fragment", 8, Kind.BYTES, "what to put there", "value", size="value_length"),
+        Field("command", 0, FieldKind.COMMAND, "mutation", "opcode"),
+        Field("path_flags", 1, FieldKind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
+        Field("path_length", 2, FieldKind.U16, "bytes of the path", "path length"),
+        Field("value_length", 4, FieldKind.U32, "bytes of the value", "value length"),
+        Field("path", 8, FieldKind.TEXT, "path", "path", size="path_length"),
+        Field("fragment", 8, FieldKind.BYTES, "what to put there", "value", size="value_length"),
     ),
     "mutations, in order",
     "mutation",
     at_least=1,
 )
-_LOOKUP_RESULTS = Records(
+_LOOKUP_RESULTS = RecordList(
     "results",
     (
-        Field("result_status", 0, Kind.STATUS, "outcome of one lookup", "status"),
-        Field("value_length", 2, Kind.U32, "bytes of the result", "value length"),
-        Field("result", 6, Kind.BYTES, "the value at the path", "value", size="value_length"),
+        Field("result_status", 0, FieldKind.STATUS, "outcome of one lookup", "status"),
+        Field("value_length", 2, FieldKind.U32, "bytes of the result", "value length"),
+        Field("result", 6, FieldKind.BYTES, "the value at the path", "value", size="value_length"),
     ),
     "a result for each lookup",
     "result",
 )
-_MUTATION_RESULTS = Records(
+_MUTATION_RESULTS = RecordList(
     "results",
     (
-        Field("index", 0, Kind.U8, "which mutation", "index"),
-        Field("result_status", 1, Kind.STATUS, "its outcome", "status"),
-        Field("value_length", 3, Kind.U32, "bytes of the result", "value length"),
-        Field("result", 7, Kind.BYTES, "the new value at the path", "value", size="value_length"),
+        Field("index", 0, FieldKind.U8, "which mutation", "index"),
+        Field("result_status", 1, FieldKind.STATUS, "its outcome", "status"),
+        Field("value_length", 3, FieldKind.U32, "bytes of the result", "value length"),
+        Field("result", 7, FieldKind.BYTES, "the new value at the path", "value", size="value_length"),
     ),
     "results of the mutations that have one",
     "result",
 )
 _MUTATION_FAILURE = (
-    Field("index", 0, Kind.U8, "the mutation that failed", "index"),
-    Field("result_status", 1, Kind.STATUS, "why", "status"),
+    Field("index", 0, FieldKind.U8, "the mutation that failed", "index"),
+    Field("result_status", 1, FieldKind.STATUS, "why", "status"),
 )
 _MULTI = (Status.SUCCESS, Status.SUBDOC_MULTI_PATH_FAILURE, Status.SUBDOC_SUCCESS_DELETED, Status.SUBDOC_MULTI_PATH_FAILURE_DELETED)
 _FAILED = (Status.SUBDOC_MULTI_PATH_FAILURE, Status.SUBDOC_MULTI_PATH_FAILURE_DELETED)

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Slot
+from dcpinspect.protocol.fields import Field, FieldKind, Layout, LayoutItem, Slot
 from dcpinspect.protocol.flags import SYSTEM_EVENTS
 from dcpinspect.protocol.opcodes import Opcode
 
 _SPEC = "dcp/documentation/commands/system_event.md"
 
 _EXTRAS = (
-    Field("by_seqno", 0, Kind.SEQNO, "the seqno of this event", "by_seqno"),
-    Field("event", 8, Kind.U32, "what happened", "event", values=SYSTEM_EVENTS, words=True),
+    Field("by_seqno", 0, FieldKind.SEQNO, "the seqno of this event", "by_seqno"),
+    Field("event", 8, FieldKind.U32, "what happened", "event", values=SYSTEM_EVENTS, words=True),
 )
-_VERSION = Field("version", 12, Kind.U8, "how the value is encoded: 0, 1 (with a maximum TTL), 2 (FlatBuffer)", "version")
+_VERSION = Field("version", 12, FieldKind.U8, "how the value is encoded: 0, 1 (with a maximum TTL), 2 (FlatBuffer)", "version")
 
-_UID = Field("manifest_uid", 0, Kind.U64, "last completely processed manifest", "manifest uid")
-_SCOPE = Field("scope_id", 8, Kind.ID, "scope", "scope id")
-_COLLECTION = Field("collection_id", 12, Kind.ID, "collection", "collection id")
-_TTL = Field("max_ttl", 16, Kind.U32, "maximum TTL of documents, seconds", "max TTL")
+_UID = Field("manifest_uid", 0, FieldKind.U64, "last completely processed manifest", "manifest uid")
+_SCOPE = Field("scope_id", 8, FieldKind.ID, "scope", "scope id")
+_COLLECTION = Field("collection_id", 12, FieldKind.ID, "collection", "collection id")
+_TTL = Field("max_ttl", 16, FieldKind.U32, "maximum TTL of documents, seconds", "max TTL")
 
-_NAME = Field("key", 0, Kind.TEXT, "name of the collection or scope", "Key")
+_NAME = Field("key", 0, FieldKind.TEXT, "name of the collection or scope", "Key")
 
 _COLLECTION_TABLE = (
     Slot(0, "manifest_uid", "u64", "last completely processed manifest"),
@@ -57,12 +57,12 @@ _DROPPED_SCOPE_TABLE = (
 )
 
 
-def _table(name: str, slots: tuple[Slot, ...]) -> tuple[Item, ...]:
-    return (Field("value", 0, Kind.FLATBUFFER, f"FlatBuffer table {name}", "Value", slots=slots),)
+def _table(name: str, slots: tuple[Slot, ...]) -> tuple[LayoutItem, ...]:
+    return (Field("value", 0, FieldKind.FLATBUFFER, f"FlatBuffer table {name}", "Value", slots=slots),)
 
 
 # (event, version) -> how the value is built. A FlatBuffer has no file identifier: the event decides which table it is.
-_VALUES: dict[tuple[int, int], tuple[Item, ...]] = {
+_VALUES: dict[tuple[int, int], tuple[LayoutItem, ...]] = {
     (0, 0): (_UID, _SCOPE, _COLLECTION),
     (0, 1): (_UID, _SCOPE, _COLLECTION, _TTL),
     (0, 2): _table("Collection", _COLLECTION_TABLE),
@@ -73,18 +73,18 @@ _VALUES: dict[tuple[int, int], tuple[Item, ...]] = {
     (4, 0): (_UID, _SCOPE),
     (4, 2): _table("DroppedScope", _DROPPED_SCOPE_TABLE),
     (5, 2): _table("Collection", _COLLECTION_TABLE),
-    (2, 0): (_UID, Field("collection_id", 8, Kind.ID, "collection", "collection id")),
+    (2, 0): (_UID, Field("collection_id", 8, FieldKind.ID, "collection", "collection id")),
     (5, 0): (
         _UID,
-        Field("collection_id", 8, Kind.ID, "collection", "collection id"),
-        Field("max_ttl", 12, Kind.U32, "maximum TTL of documents, seconds", "max TTL"),
+        Field("collection_id", 8, FieldKind.ID, "collection", "collection id"),
+        Field("max_ttl", 12, FieldKind.U32, "maximum TTL of documents, seconds", "max TTL"),
     ),
 }
 
 _CLIENT_ONLY = frozenset({(2, 0), (5, 0)})
 """Events that servers do not send; a client library has a layout for them."""
 
-_RAW = (Field("value", 0, Kind.BYTES, "by event and version", "Value"),)
+_RAW = (Field("value", 0, FieldKind.BYTES, "by event and version", "Value"),)
 
 
 def _swapped(numbers: Mapping[str, int]) -> tuple[str, str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.flags import VBUCKET_STATES
 from dcpinspect.protocol.opcodes import Opcode
 
@@ -21,7 +21,7 @@ LAYOUTS = (
             Field(
                 "state",
                 0,
-                Kind.U8,
+                FieldKind.U8,
                 "state the consumer's vbucket takes",
                 "state",
                 values=VBUCKET_STATES,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Records:
+class RecordCounts:
     """What became of the records of one direction."""
 
     opened: int = 0
@@ -73,7 +73,7 @@ class TlsConnection:
     """Whether there was one more new handshake, whose keys were not found."""
     certificate: bytes | None = None
     """Certificate of the server, in DER; None if it was not seen."""
-    records: tuple[Records, Records] = field(default_factory=lambda: (Records(), Records()))
+    records: tuple[RecordCounts, RecordCounts] = field(default_factory=lambda: (RecordCounts(), RecordCounts()))
     """What became of the records of each direction; the directions are those of chunks."""
     own: list[Column] = field(default_factory=list)
     """Numbers of the packets that have records without plain text: the handshake, new keys, alerts. Only for readings with places."""

@@ -57,7 +57,7 @@ TRIALS = 20_000
 
 
 @dataclass(slots=True)
-class _Run:
+class _CapturedRun:
     """Captured bytes without a hole."""
 
     start: int
@@ -84,7 +84,7 @@ class Direction:
         self.inside: list[Hello] = []
         """Hellos of new handshakes, which were encrypted, in order."""
         self._about = about
-        self._runs: list[_Run] = []
+        self._runs: list[_CapturedRun] = []
         self._segments: list[Column] = []
         self._chain: list[Protection] = []
         self._place = -1
@@ -151,7 +151,7 @@ class Direction:
                 if self._runs and self._runs[-1].end == at:
                     self._runs[-1].data += piece
                 else:
-                    self._runs.append(_Run(at, bytearray(piece)))
+                    self._runs.append(_CapturedRun(at, bytearray(piece)))
             at = max(at, after)
         if not self._has_begun and (len(data) or chunk.is_end):
             self._has_begun = True
@@ -260,7 +260,7 @@ class Direction:
         del self._runs[:done]
         yield from self._chunks(latest)
 
-    def _read(self, run: _Run, *, is_last: bool) -> None:
+    def _read(self, run: _CapturedRun, *, is_last: bool) -> None:
         """Opens the records of a run, up to one that is not complete."""
         data = run.data
         if self._next_record > run.start + run.at:
@@ -445,7 +445,7 @@ class Direction:
         is_first = self._place == 0 and not self._sequence and not self._lost_bytes
         return is_first and client is not None and EARLY_DATA in client.extensions and self._about.sides[self.number] == C2S
 
-    def _lose(self, following: int, run: _Run) -> None:
+    def _lose(self, following: int, run: _CapturedRun) -> None:
         """Gives up the rest of a run, and the hole behind it, which ends at ``following``: they cannot be read."""
         left = len(run.data) - run.at
         if not left and following == run.end:
@@ -481,7 +481,7 @@ class Direction:
             size += self._breaks.pop()[2]
         self._breaks.append((len(self._texts), self._offset, size))
 
-    def _find(self, run: _Run, *, is_last: bool) -> bool:
+    def _find(self, run: _CapturedRun, *, is_last: bool) -> bool:
         """Looks for the next record that keys open; returns False if it has not come yet."""
         assert self._suite is not None
         data = run.data
@@ -524,7 +524,7 @@ class Direction:
             self._lost_bytes, self._lost_records = before
             at += 1
 
-    def _step(self, run: _Run, to: int) -> None:
+    def _step(self, run: _CapturedRun, to: int) -> None:
         """Skips bytes that begin no record."""
         self._lost_bytes += to - run.at
         self._records.overhead += to - run.at

@@ -186,7 +186,7 @@ def files_of(path: str) -> Iterator[tuple[str, Sequence[str] | None]]:
             yield os.path.join(folder, name), [str(inside / name), os.path.splitext(str(inside / name))[0], *within]
 
 
-class Chosen:
+class DefaultSecrets:
     """The secrets of readings that are given none of their own."""
 
     def __init__(self) -> None:
@@ -276,5 +276,5 @@ def _is_open_pipe(path: str, mode: int) -> bool:
     return stat.S_ISFIFO(mode) and path.startswith(("/dev/", "/proc/"))
 
 
-chosen = Chosen()
+chosen = DefaultSecrets()
 """The key logs that the command line names."""

@@ -17,7 +17,7 @@ SEARCHED = tuple(suite for suite in SUITES.values() if suite.version == TLS13 an
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CandidateRecord:
     """A record, and who may have sent it: 0 for the client."""
 
     record: bytes
@@ -28,7 +28,7 @@ class Asked:
 class Fit:
     """The keys that open a record."""
 
-    asked: Asked
+    asked: CandidateRecord
     secrets: Secrets
     """All secrets of the connection."""
     keys: Tls13
@@ -47,7 +47,7 @@ class Search:
         self.numbers = 0
         """Sequence numbers below this one were tried with each of these secrets."""
 
-    def find(self, asked: Sequence[Asked], known: Iterable[Secrets], suites: Sequence[Suite], *, most: int) -> Fit | None:
+    def find(self, asked: Sequence[CandidateRecord], known: Iterable[Secrets], suites: Sequence[Suite], *, most: int) -> Fit | None:
         """Returns keys, from the secrets of one known connection, that open one of the records; None for none after ``most`` trials."""
         known = [secrets for secrets in known if any(TRAFFIC[one.role] in secrets for one in asked)]
         tried = known[: max(1, most // (FEW * max(1, len(asked) * len(suites))))]

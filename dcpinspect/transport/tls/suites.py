@@ -13,7 +13,7 @@ from dcpinspect.records import dataclass
 from dcpinspect.transport.tls import keystream
 from dcpinspect.transport.tls.records import TLS12, TLS13
 
-Kind = Literal["gcm", "chacha", "ccm", "ccm8", "cbc"]
+CipherKind = Literal["gcm", "chacha", "ccm", "ccm8", "cbc"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Suite:
 
     name: str
     version: int
-    kind: Kind
+    kind: CipherKind
     key_bytes: int
     hash: str
     """Hash of the key derivation."""
@@ -60,7 +60,7 @@ class Suite:
 _HASH_BYTES = {"sha1": 20, "sha256": 32, "sha384": 48}
 
 
-def _tag(kind: Kind) -> int:
+def _tag(kind: CipherKind) -> int:
     return 8 if kind == "ccm8" else 16
 
 
@@ -99,14 +99,14 @@ SUITES = _suites()
 _MAY_END = np.isin(np.arange(256), (0, 21, 22, 23))
 """By byte: whether the plain text of a TLS 1.3 record may end with it, before the tag."""
 
-Opened = tuple[int, bytes]
+OpenedRecord = tuple[int, bytes]
 """Content type of a record, and its plain text."""
 
 
 class Protection(Protocol):
     """The keys of one direction, until they change."""
 
-    def open(self, sequence: int, record: bytes) -> Opened | None:
+    def open(self, sequence: int, record: bytes) -> OpenedRecord | None:
         """Opens a whole record with its header; returns None if it has another number or other keys."""
 
 
@@ -121,7 +121,7 @@ class Tls13:
         self._iv_bytes = expand_label(secret, "iv", 12, suite.hash)
         self._iv = int.from_bytes(self._iv_bytes, "big")
 
-    def open(self, sequence: int, record: bytes) -> Opened | None:
+    def open(self, sequence: int, record: bytes) -> OpenedRecord | None:
         """Opens a record, as ``Protection.open`` does."""
         try:
             plain = self._open((self._iv ^ sequence).to_bytes(12, "big"), record[5:], record[:5])
@@ -166,7 +166,7 @@ class Aead12:
         self._iv = iv
         self._iv_number = int.from_bytes(iv, "big")
 
-    def open(self, sequence: int, record: bytes) -> Opened | None:
+    def open(self, sequence: int, record: bytes) -> OpenedRecord | None:
         """Opens a record, as ``Protection.open`` does."""
         explicit = 0 if self.suite.kind == "chacha" else 8
         size = len(record) - 5 - explicit - _tag(self.suite.kind)
@@ -190,7 +190,7 @@ class Cbc12:
         self._is_outside = encrypts_then_macs
         self._mac_bytes = _HASH_BYTES[suite.mac]
 
-    def open(self, sequence: int, record: bytes) -> Opened | None:
+    def open(self, sequence: int, record: bytes) -> OpenedRecord | None:
         """Opens a record, as ``Protection.open`` does."""
         head = sequence.to_bytes(8, "big") + record[:3]
         body, mac = record[5:], b""

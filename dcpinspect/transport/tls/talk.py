@@ -10,7 +10,7 @@ from dcpinspect.transport.tls.direction import Direction
 from dcpinspect.transport.tls.handshake import CERTIFICATE, CLIENT_HELLO, SERVER_HELLO, Hello, first_certificate, hello_of
 from dcpinspect.transport.tls.keylog import HANDSHAKE, MASTER, TRAFFIC, KeyLog
 from dcpinspect.transport.tls.records import TLS12, TLS13
-from dcpinspect.transport.tls.search import SEARCHED, Asked, Fit, Search
+from dcpinspect.transport.tls.search import SEARCHED, CandidateRecord, Fit, Search
 from dcpinspect.transport.tls.stage import Shared
 from dcpinspect.transport.tls.suites import SUITES, Protection, Suite, Tls13, tls12_keys
 
@@ -228,7 +228,7 @@ class Talk:
         if self._shared.in_vain >= IN_VAIN:
             return False
         samples = [(side, side.sample()) for side in self._sides]
-        asked = {Asked(sample, role): side for side, sample in samples if sample is not None for role in self._roles_of(side)}
+        asked = {CandidateRecord(sample, role): side for side, sample in samples if sample is not None for role in self._roles_of(side)}
         suites = [suite for suite in SEARCHED if about.suite in (None, suite)]
         if about.client is not None:
             known = {about.client.random: keys.of(about.client.random, TRAFFIC)}
@@ -283,7 +283,7 @@ class Talk:
             return
         search = Search()
         role = C2S if side.number == self._client_side else S2C
-        fit = search.find([Asked(sample, role)], [about.secrets], [about.suite], most=self._keys.search)
+        fit = search.find([CandidateRecord(sample, role)], [about.secrets], [about.suite], most=self._keys.search)
         if fit is not None:
             side.begin_at(fit.keys, fit.sequence)
         else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode, encode_parts
-from dcpinspect.protocol.fields import Records, Side
+from dcpinspect.protocol.fields import MessageSide, RecordList
 from dcpinspect.protocol.message import Context, FieldValue, Message
 from dcpinspect.protocol.opcodes import opcode_code
 
@@ -19,7 +19,7 @@ class Case:
     name: str
     command: str
     generation: str = "v1"
-    side: Side = "request"
+    side: MessageSide = "request"
     extras: str = ""
     key: bytes = b""
     value: str | bytes | None = ""
@@ -57,7 +57,7 @@ def read(message: Message) -> dict[str, Any]:
     assert message.layout is not None
     assert message.header is not None
     out: dict[str, Any] = {}
-    records = {item.name: item for item in message.layout.value if isinstance(item, Records)}
+    records = {item.name: item for item in message.layout.value if isinstance(item, RecordList)}
     singles = {item.fields[0].name: name for name, item in records.items() if len(item.fields) == 1}
     for found in message.fields:
         base = found.name.partition("[")[0]

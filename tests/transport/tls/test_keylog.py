@@ -10,7 +10,7 @@ import pytest
 
 from dcpinspect.errors import CaptureError
 from dcpinspect.transport.tls import keylog
-from dcpinspect.transport.tls.keylog import MASTER, TRAFFIC, Chosen, Damage, KeyLog
+from dcpinspect.transport.tls.keylog import MASTER, TRAFFIC, Damage, DefaultSecrets, KeyLog
 
 ONE, TWO = "aa" * 32, "BB" * 32
 
@@ -74,7 +74,7 @@ def test_readings_share_a_pipe() -> None:
     out, into = os.pipe()
     os.write(into, line(ONE).encode())
     os.close(into)
-    chosen = Chosen()
+    chosen = DefaultSecrets()
     assert chosen.choose([f"/dev/fd/{out}"]).damage == []
     os.close(out)
     for _ in range(2):

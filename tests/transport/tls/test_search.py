@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from dcpinspect.transport.tls.keylog import TRAFFIC, Secrets
-from dcpinspect.transport.tls.search import FEW, SEARCHED, Asked, Search
+from dcpinspect.transport.tls.search import FEW, SEARCHED, CandidateRecord, Search
 from dcpinspect.transport.tls.suites import Suite, expand_label
 
 
@@ -27,7 +27,7 @@ def secrets(size: int, count: int) -> list[Secrets]:
 def test_a_record_is_found_among_secrets_numbers_and_suites(suite: Suite) -> None:
     known = secrets(suite.secret_bytes, 5)
     record = sealed(known[3][TRAFFIC[1]], suite, 12_345, b"plain" * 20)
-    asked = [Asked(record, 0), Asked(record, 1)]
+    asked = [CandidateRecord(record, 0), CandidateRecord(record, 1)]
     fit = Search().find(asked, known, SEARCHED, most=1_000_000)
     assert fit is not None
     assert (fit.asked, fit.secrets, fit.keys.suite, fit.sequence) == (asked[1], known[3], suite, 12_345)
@@ -36,7 +36,7 @@ def test_a_record_is_found_among_secrets_numbers_and_suites(suite: Suite) -> Non
 def test_trials_are_bounded_and_what_was_tried_is_told() -> None:
     suite = SEARCHED[0]
     known = secrets(32, 4)
-    asked = [Asked(sealed(known[3][TRAFFIC[0]], suite, 5000, b"plain"), 0)]
+    asked = [CandidateRecord(sealed(known[3][TRAFFIC[0]], suite, 5000, b"plain"), 0)]
     search = Search()
     assert search.find(asked, known, [suite], most=20_000 - 1) is None
     assert (search.known, search.tried, search.numbers) == (4, 4, 4999)
@@ -47,14 +47,14 @@ def test_trials_are_bounded_and_what_was_tried_is_told() -> None:
 
 def test_of_very_many_secrets_the_first_ones_are_tried() -> None:
     known = secrets(32, 50)
-    asked = [Asked(sealed(bytes(32), SEARCHED[0], 0, b"plain"), 0)]
+    asked = [CandidateRecord(sealed(bytes(32), SEARCHED[0], 0, b"plain"), 0)]
     search = Search()
     assert search.find(asked, known, SEARCHED[:1], most=10 * FEW) is None
     assert (search.known, search.tried, search.numbers) == (50, 10, FEW)
 
 
 def test_nothing_to_try_finds_nothing() -> None:
-    search, asked = Search(), [Asked(bytes(30), 0)]
+    search, asked = Search(), [CandidateRecord(bytes(30), 0)]
     assert search.find(asked, [], SEARCHED, most=1000) is None
     assert search.find(asked, [{"CLIENT_RANDOM": bytes(48)}], SEARCHED, most=1000) is None
     assert (search.known, search.numbers) == (0, 0)
