@@ -157,26 +157,28 @@ class PcapNg:
             self._take(columns[ASIDE, : state[ASIDES]].tolist(), data, problems)
             if state[PACKETS]:
                 done.append(self._packets(int(state[PACKETS]), columns, problems))
-            at = int(state[AT])
+            offset_in_data = int(state[AT])
             if verdict == OTHER:
                 verdict = self._section(data, size, state)
                 if verdict == DONE:
                     continue
             if verdict == BAD:
                 if len(problems) < MAX_PROBLEMS:
-                    problems.append((at, "garbage where a block should begin"))
+                    problems.append((offset_in_data, "garbage where a block should begin"))
                 self._searching = True
                 state[AT] += 1
                 continue
             if verdict == CUT:
                 need = int(state[NEED])
-                if final and at < size:
-                    problems.append((at, f"the last block is cut short ({size - at} bytes of it are present)"))
+                if final and offset_in_data < size:
+                    problems.append((offset_in_data, f"the last block is cut short ({size - offset_in_data} bytes of it are present)"))
             break
         consumed = size if final else min(int(state[AT]), size)
         if not done:
             return Walk(no_packets(), no_packets(), no_packets(), no_packets(), no_packets(), consumed, need, problems)
-        offset, captured, wire, time_ns, link_type, options = (np.concatenate(parts) for parts in zip(*done, strict=True))
+        offset, captured, wire, time_ns, link_type, options = (
+            np.concatenate(columns_of_walks) for columns_of_walks in zip(*done, strict=True)
+        )
         return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems, options if options.any() else None)
 
     def _packets(self, count: int, columns: Table, problems: list[tuple[int, str]]) -> tuple[Column, ...]:
@@ -184,22 +186,24 @@ class PcapNg:
         offset, captured, wire, high, low, number, options = columns[:ASIDE, :count].copy()
         link_type, resolution, offset_s = self._described()[:, number]
         time_ns = np.empty(count, np.int64)
-        for one in np.unique(resolution).tolist():
-            here = resolution == one
-            time_ns[here] = nanoseconds(high[here], low[here], one, offset_s[here])
-        for one, unread_here in self._unread.items():
-            unread_here.packets += int(np.count_nonzero(number == one))
+        for resolution_code in np.unique(resolution).tolist():
+            has_resolution = resolution == resolution_code
+            time_ns[has_resolution] = nanoseconds(high[has_resolution], low[has_resolution], resolution_code, offset_s[has_resolution])
+        for interface_number, unread_here in self._unread.items():
+            unread_here.packets += int(np.count_nonzero(number == interface_number))
         is_possible = (time_ns != _NO_TIME) | (high < 0)  # simple packet blocks have no time
         time_ns[high < 0] = _NO_TIME
         first = np.flatnonzero(~is_possible & np.concatenate(([self._is_possible], is_possible[:-1])))
-        problems += [(at, IMPOSSIBLE_TIME) for at in (offset[first] - 28).tolist()[: max(0, MAX_PROBLEMS - len(problems))]]
+        problems += [
+            (block_start, IMPOSSIBLE_TIME) for block_start in (offset[first] - 28).tolist()[: max(0, MAX_PROBLEMS - len(problems))]
+        ]
         self._is_possible = bool(is_possible[-1])
         return offset, captured, wire, time_ns, link_type, -options if self.big else options
 
     def _described(self) -> Table:
         """Returns link type, resolution and offset of the interfaces of this section, by number."""
         if self._table.shape[1] != len(self.interfaces):
-            rows = [(one.link_type, one.resolution, one.offset_s) for one in self.interfaces]
+            rows = [(interface.link_type, interface.resolution, interface.offset_s) for interface in self.interfaces]
             self._table = np.array(rows, np.int64).T
         return self._table
 
@@ -234,30 +238,30 @@ class PcapNg:
         order, block = ">" if self.big else "<", data.data
         statistics: dict[int, bytes] = {}  # the last block of each interface
         heads = struct.Struct(order + "III")
-        for at in aside:
-            if at < 0:
-                kind, _, number = heads.unpack_from(block, ~at)
+        for block_start in aside:
+            if block_start < 0:
+                kind, _, number = heads.unpack_from(block, ~block_start)
                 is_beyond = kind == ENHANCED_PACKET and number >= MOST_INTERFACES == len(self.interfaces)
                 if len(problems) < MAX_PROBLEMS and not (is_beyond and self._is_beyond):
-                    problems.append((~at, _BEYOND if is_beyond else _STRANGE))
+                    problems.append((~block_start, _BEYOND if is_beyond else _STRANGE))
                 self._is_beyond |= is_beyond
                 continue
-            kind, length, number = heads.unpack_from(block, at)
+            kind, length, number = heads.unpack_from(block, block_start)
             if kind == STATISTICS:
-                statistics[number] = bytes(block[at : at + length])
+                statistics[number] = bytes(block[block_start : block_start + length])
             elif kind == SECRETS:
-                self._keep_secrets(bytes(block[at : at + length]), order)
+                self._keep_secrets(bytes(block[block_start : block_start + length]), order)
             else:
-                interface = _interface(bytes(block[at : at + length]), order)
-                here = unread(interface.name or str(len(self.interfaces)), interface.link_type)
-                if here is not None and len(self.unread) < MOST_COUNTED:
-                    self._unread[len(self.interfaces)] = here
-                    self.unread.append(here)
+                interface = _interface(bytes(block[block_start : block_start + length]), order)
+                unread_interface = unread(interface.name or str(len(self.interfaces)), interface.link_type)
+                if unread_interface is not None and len(self.unread) < MOST_COUNTED:
+                    self._unread[len(self.interfaces)] = unread_interface
+                    self.unread.append(unread_interface)
                 self.interfaces.append(interface)
                 if interface.snaplen <= MAX_BLOCK:
                     self._limit = max(self._limit, interface.snaplen)
-        for number, told in statistics.items():
-            self._count(number, told, order)
+        for number, statistics_block in statistics.items():
+            self._count(number, statistics_block, order)
 
     def _keep_secrets(self, block: bytes, order: str) -> None:
         if len(block) >= 24 and self._secret_bytes < MOST_SECRETS:
@@ -270,36 +274,36 @@ class PcapNg:
         """Reads the statistics block of an interface; a later one replaces the one before."""
         if number not in self._counted and len(self.counts) >= MOST_COUNTED:
             return
-        said = {code: value for code, value in _options(block[20:-4], order) if len(value) == 8}
+        values = {code: value for code, value in _options(block[20:-4], order) if len(value) == 8}
         received, dropped, system = (
-            struct.unpack(order + "Q", said[code])[0] if code in said else None for code in (_RECEIVED, _DROPPED, _SYSTEM_DROPPED)
+            struct.unpack(order + "Q", values[code])[0] if code in values else None for code in (_RECEIVED, _DROPPED, _SYSTEM_DROPPED)
         )
-        place = self._counted.setdefault(number, len(self.counts))
+        row = self._counted.setdefault(number, len(self.counts))
         name = self.interfaces[number].name or f"interface {number}"
-        self.counts[place : place + 1] = [InterfaceCounts(name, received, dropped, system)]
+        self.counts[row : row + 1] = [InterfaceCounts(name, received, dropped, system)]
 
     def _found(self, data: Bytes, size: int, state: Column, *, final: bool) -> bool:
         """Moves ``state[AT]`` to the next block that looks right; returns False if these bytes do not hold one."""
-        at = int(state[AT])
+        offset = int(state[AT])
         block = data[:size].data
         order = ">I" if self.big else "<I"
         begins = re.compile(b"|".join(re.escape(struct.pack(order, kind)) for kind in _KNOWN), re.DOTALL)
-        while match := begins.search(block, at):
-            at = match.start()
-            if at + 12 > size:
+        while match := begins.search(block, offset):
+            offset = match.start()
+            if offset + 12 > size:
                 break
-            state[AT] = at
+            state[AT] = offset
             if match.group() == b"\x0a\x0d\x0d\x0a":
-                if block[at + 8 : at + 12].tobytes() in (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"):
+                if block[offset + 8 : offset + 12].tobytes() in (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"):
                     return True
             else:
-                (length,) = struct.unpack_from(order, block, at + 4)
+                (length,) = struct.unpack_from(order, block, offset + 4)
                 if 12 <= length <= MAX_BLOCK and not length % 4:
-                    if at + length > size and not final:
+                    if offset + length > size and not final:
                         return False
-                    if at + length <= size and struct.unpack_from(order, block, at + length - 4)[0] == length:
+                    if offset + length <= size and struct.unpack_from(order, block, offset + length - 4)[0] == length:
                         return True
-            at += 1
+            offset += 1
         state[AT] = size if final else max(int(state[AT]), size - 11)
         return False
 
@@ -350,17 +354,17 @@ def nanoseconds(high: Column, low: Column, resolution: int, offset_s: Column) ->
     if resolution & 0x80:
         power = min(power, 63)
         seconds = ticks >> np.uint64(power)
-        part = ticks & np.uint64((1 << power) - 1)
+        remainder = ticks & np.uint64((1 << power) - 1)
         spare = max(0, power - 34)  # 10**9 takes 30 bits
-        fraction = ((part >> np.uint64(spare)) * np.uint64(_NS)) >> np.uint64(power - spare)
+        fraction = ((remainder >> np.uint64(spare)) * np.uint64(_NS)) >> np.uint64(power - spare)
     else:
         per_second = np.uint64(10 ** min(power, 19))
         seconds = ticks // per_second
-        part = ticks % per_second
-        fraction = part * np.uint64(10 ** (9 - power)) if power <= 9 else part // np.uint64(10 ** (min(power, 19) - 9))
-    whole = np.minimum(seconds, np.uint64(2 * _FAR)).astype(np.int64) + offset_s
-    is_possible = (whole >= 0) & (whole <= _MAX_S)
-    result: Column = np.where(is_possible, np.where(is_possible, whole, 0) * _NS + fraction.astype(np.int64), _NO_TIME)
+        remainder = ticks % per_second
+        fraction = remainder * np.uint64(10 ** (9 - power)) if power <= 9 else remainder // np.uint64(10 ** (min(power, 19) - 9))
+    whole_seconds = np.minimum(seconds, np.uint64(2 * _FAR)).astype(np.int64) + offset_s
+    is_possible = (whole_seconds >= 0) & (whole_seconds <= _MAX_S)
+    result: Column = np.where(is_possible, np.where(is_possible, whole_seconds, 0) * _NS + fraction.astype(np.int64), _NO_TIME)
     return result
 
 

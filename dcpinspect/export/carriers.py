@@ -143,7 +143,7 @@ def _of_chunk(chunk: StreamChunk) -> CarrierPieces:
     return _pieces(flow, segments.offset[given], behind[given], segments.packet[given], segments.time_ns[given])
 
 
-def _of_told(told: Told) -> CarrierPieces:
+def _of_told(told: BriefMessages) -> CarrierPieces:
     carried = told.carried
     return _pieces(carried.way + 2, carried.first, carried.first + carried.length, carried.packet, carried.time_ns)
 

@@ -201,32 +201,32 @@ class _Annotator(Annotation):
 
     def _framing(self, header: Header, at: int, size: int) -> None:
         spec = Field("framing_extras", 0, FieldKind.BYTES, "elements before the extras", "Framing extras")
-        whole = self._raw(spec, at, size, 0, None)
+        framing_field = self._raw(spec, at, size, 0, None)
         raw = self.take(at, size)
         if raw is not None:
             frames, used = decode_frames(raw)
             inner = []
             for frame in frames:
-                known = frame_spec(header.side, frame.id)
+                known_frame = frame_spec(header.side, frame.id)
                 end = frame.data_offset + len(frame.data)
-                name = known.name if known is not None else f"frame_{frame.id}"
+                name = known_frame.name if known_frame is not None else f"frame_{frame.id}"
                 item = FieldValue(name, name.replace("_", " "), at + frame.offset, end - frame.offset, raw[frame.offset : end], depth=1)
-                if known is None:
+                if known_frame is None:
                     item.meaning = f"id {frame.id}, unknown"
-                elif not known.allows(len(frame.data)):
+                elif not known_frame.allows(len(frame.data)):
                     item.meaning = "wrong size"
-                elif known.fields:
-                    item.fields = tuple(self._run(known.fields, at + frame.data_offset, len(frame.data), 2, f"framing_extras.{name}"))
+                elif known_frame.fields:
+                    item.fields = tuple(self._run(known_frame.fields, at + frame.data_offset, len(frame.data), 2, f"framing_extras.{name}"))
                     item.meaning = item.fields[0].meaning if len(item.fields) == 1 else None
                 if frame.id == STREAM_ID and header.side == "request" and len(frame.data) == 2:
                     self.message.sid = int.from_bytes(frame.data, "big")
                 inner.append(item)
             if used < size:
                 inner.append(FieldValue("rest", "rest", at + used, size - used, raw[used:], text_or_bytes(raw[used:]), depth=1))
-            whole.fields = tuple(inner)
+            framing_field.fields = tuple(inner)
             for severity, path, offset, reason in framing_faults(header.side, raw):
                 self.problem("bad-framing-extras", severity, path, at + offset, reason)
-        self.message.fields.append(whole)
+        self.message.fields.append(framing_field)
 
     def _extras(self, choice: Choice, header: Header, at: int) -> None:
         size = header.extras_size
@@ -307,7 +307,7 @@ class _Annotator(Annotation):
 
     def _run(self, items: Sequence[LayoutItem], at: int, size: int, depth: int, path: str) -> list[FieldValue]:
         """Returns the fields of a section of ``size`` bytes; they tile it, bytes that are left over included."""
-        out: list[FieldValue] = []
+        field_values: list[FieldValue] = []
         numbers = dict(self.numbers)
         end = at + size
         for item in items:
@@ -315,15 +315,15 @@ class _Annotator(Annotation):
                 break
             if isinstance(item, RecordList):
                 records = self._records(item, at, end - at, depth, path)
-                out += records
+                field_values += records
                 at = end
                 continue
             width = item.kind.size
             if not width and isinstance(item.size, str) and item.size not in numbers:
-                out.append(
+                field_values.append(
                     self._raw(Field("rest", 0, FieldKind.BYTES, "", "rest"), at, end - at, depth, f"{item.size} is not in the capture")
                 )
-                return out
+                return field_values
             if not width:
                 width = numbers[item.size] if isinstance(item.size, str) else item.size if item.size is not None else end - at
             if width > end - at:
@@ -332,38 +332,40 @@ class _Annotator(Annotation):
                 )
                 width = end - at
                 if item.kind.size:
-                    out.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, width, depth, None))
+                    field_values.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, width, depth, None))
                     at = end
                     break
-            field = self._one(item, at, width, depth, f"{path}.{item.name}", whole=width == size, datatype=numbers.get("datatype"))
+            field = self._one(
+                item, at, width, depth, f"{path}.{item.name}", is_whole_section=width == size, datatype=numbers.get("datatype")
+            )
             if isinstance(field.value, int):
                 numbers[item.name] = field.value
-            out.append(field)
+            field_values.append(field)
             at += width
         if at < end:
             self.problem("length-mismatch", "error", path, at, f"{end - at} bytes are left over")
-            out.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
-        return out
+            field_values.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
+        return field_values
 
     def _records(self, spec: RecordList, at: int, size: int, depth: int, path: str) -> list[FieldValue]:
-        out: list[FieldValue] = []
+        record_values: list[FieldValue] = []
         end = at + size
         outer, self.numbers = self.numbers, {}
         fixed = [field.kind.size or field.size for field in spec.fields]
         simple = all(isinstance(width, int) for width in fixed)
         least = sum(width for width in fixed if isinstance(width, int))
         while at < end:
-            if at >= len(self.data) or len(out) == MAX_RECORDS:
+            if at >= len(self.data) or len(record_values) == MAX_RECORDS:
                 # The record is announced, but not there: a length of gigabytes must not become as many fields.
                 if at < len(self.data):
                     self.problem("too-many-records", "note", f"{path}.{spec.name}", at, f"only {MAX_RECORDS} {spec.name} are divided")
-                out.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
+                record_values.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
                 break
             if end - at < least:
                 rule = RECORD_RULES.get(spec.name, "length-mismatch")
-                text = f"only {end - at} of the {least} bytes of {spec.title} {len(out)} are there"
+                text = f"only {end - at} of the {least} bytes of {spec.title} {len(record_values)} are there"
                 self.problem(rule, "error", f"{path}.{spec.name}", at, text)
-                out.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
+                record_values.append(self._raw(Field("rest", 0, FieldKind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
                 break
             width = least
             if not simple:
@@ -374,8 +376,8 @@ class _Annotator(Annotation):
                 record.group = spec.name
             else:
                 record = FieldValue(
-                    f"{spec.name}[{len(out)}]",
-                    f"{spec.title} {len(out)}",
+                    f"{spec.name}[{len(record_values)}]",
+                    f"{spec.title} {len(record_values)}",
                     at,
                     width,
                     self.held(at, width),
@@ -383,10 +385,10 @@ class _Annotator(Annotation):
                     depth=depth,
                     group=spec.name,
                 )
-            out.append(record)
+            record_values.append(record)
             at += width
         self.numbers = outer
-        return out
+        return record_values
 
     def _record_size(self, spec: RecordList, at: int, end: int) -> int:
         """Returns the size in bytes of the record at ``at``, cut at the end of the section; its length fields stand before what they
@@ -407,13 +409,13 @@ class _Annotator(Annotation):
                 return end - at
         return size
 
-    def _one(self, spec: Field, at: int, size: int, depth: int, path: str, *, whole: bool, datatype: int | None) -> FieldValue:
-        """Returns a field of any kind; ``whole``: the field is all of its section; ``datatype``: given if its record has its own."""
+    def _one(self, spec: Field, at: int, size: int, depth: int, path: str, *, is_whole_section: bool, datatype: int | None) -> FieldValue:
+        """Returns a field of any kind; ``datatype``: given if its record has its own."""
         if spec.kind.size:
             return self._scalar(spec, at, depth)
         if spec.kind is FieldKind.KEY:
             return self._document_key(spec, at, size, depth, path)[0]
-        top = whole and path.startswith("value.")
+        top = is_whole_section and path.startswith("value.")
         if spec.kind is FieldKind.SECRET:
             return self.hidden(spec, at, size, depth - top, is_value=top)
         raw = self.take(at, size)
@@ -505,8 +507,8 @@ class _Annotator(Annotation):
         if layout is None or layout.check is None or not choice.extras_fit or not choice.value_fits:
             return
         numbers = {field.name: field.value for field in self.message.fields if isinstance(field.value, int)}
-        found = layout.check(numbers)
-        if found is not None:
-            name, reason = found
+        contradiction = layout.check(numbers)
+        if contradiction is not None:
+            name, reason = contradiction
             offset = next((field.offset for field in self.message.fields if field.name == name), 0)
             self.problem("contradiction", "warning", name, offset, reason)

@@ -184,11 +184,11 @@ class BriefDirections:
             return None
         is_several, several = self._take_several(first, is_doubted)
         is_brief, brief = self._take_brief(first, is_several, is_doubted, has_handshake)
-        told = [one for one in (several, brief) if one is not None]
-        ways = np.fromiter(self._shown, np.int64, len(self._shown))
-        for way in ways[(self._state[ways] & self._state[ways ^ 1] & _ENDED) != 0].tolist():
-            del self._shown[way]
-        return TakenDirections(is_several | is_brief, told) if told else None
+        said_messages = [messages for messages in (several, brief) if messages is not None]
+        directions = np.fromiter(self._shown, np.int64, len(self._shown))
+        for direction in directions[(self._state[directions] & self._state[directions ^ 1] & _ENDED) != 0].tolist():
+            del self._shown[direction]
+        return TakenDirections(is_several | is_brief, said_messages) if said_messages else None
 
     def _take_several(self, first: FirstBytes, is_doubted: Mask) -> tuple[Mask, BriefMessages | None]:
         """Takes connections of which a direction has several packets, if both directions say messages and nothing else."""
@@ -202,45 +202,54 @@ class BriefDirections:
         rows = np.flatnonzero(is_taken & says)
         if len(rows) < MANY:
             return nothing, None
-        found = messages_of(first, rows)
-        whole = np.flatnonzero(found.is_whole)
-        begins = np.searchsorted(found.of, whole)
-        is_taken[rows[~found.is_whole]] = False
-        is_taken[rows[whole[~_are_plausible(found.framed.data, found.framed.start[begins])]]] = False
+        messages = messages_of(first, rows)
+        whole_rows = np.flatnonzero(messages.is_whole)
+        begins = np.searchsorted(messages.of, whole_rows)
+        is_taken[rows[~messages.is_whole]] = False
+        is_taken[rows[whole_rows[~_are_plausible(messages.framed.data, messages.framed.start[begins])]]] = False
         is_taken = _both(connection, is_taken)
         is_left = is_taken[rows]
         if not is_left.any():
             return nothing, None
-        ways, size, pieces = first.number[rows], found.size, found.pieces
+        directions, size, pieces = first.number[rows], messages.size, messages.pieces
         released = np.zeros(len(rows), np.int64)
         released[pieces.of[::-1]] = pieces.release[::-1]  # by the first of its packets
-        self._state[ways[is_left]] = _SAID | _STARTED
-        self._release[ways[is_left]] = released[is_left]
+        self._state[directions[is_left]] = _SAID | _STARTED
+        self._release[directions[is_left]] = released[is_left]
         self._state[first.number[is_taken & first.is_end]] |= _ENDED
         nought = np.zeros(int(is_left.sum()), np.int64)
-        self._accounts.put_all(BriefAccounts(ways[is_left], size[is_left], nought, nought, nought))
-        wanted = is_left[found.of]
-        self._show(ways, found, wanted)
+        self._accounts.put_all(BriefAccounts(directions[is_left], size[is_left], nought, nought, nought))
+        is_shown = is_left[messages.of]
+        self._show(directions, messages, is_shown)
         ended = np.flatnonzero(is_left & first.is_end[rows])
-        own = np.flatnonzero(is_left[pieces.of])
-        of, start, length, packet, _, file, time, _ = (column[own] for column in pieces[:-1])
+        taken_pieces = np.flatnonzero(is_left[pieces.of])
+        piece_row, start, length, packet, _, file, time, _ = (column[taken_pieces] for column in pieces[:-1])
         begin = np.cumsum(size) - size
         carried = Carried(
-            *(ways[of], start - begin[of], start, length, packet, file, time, pieces.place[own] if len(pieces.place) else pieces.place),
-            *(ways[ended], size[ended], first.end_packet[rows[ended]], first.end_time[rows[ended]]),
+            *(
+                directions[piece_row],
+                start - begin[piece_row],
+                start,
+                length,
+                packet,
+                file,
+                time,
+                pieces.place[taken_pieces] if len(pieces.place) else pieces.place,
+            ),
+            *(directions[ended], size[ended], first.end_packet[rows[ended]], first.end_time[rows[ended]]),
         )
-        way = ways[found.of[wanted]]
-        return is_taken, BriefMessages((way >> 1) + 1, way & 1, found.framed.only(wanted), carried)
+        message_direction = directions[messages.of[is_shown]]
+        return is_taken, BriefMessages((message_direction >> 1) + 1, message_direction & 1, messages.framed.only(is_shown), carried)
 
-    def _show(self, ways: Rows, found: Messages, wanted: Mask) -> None:
+    def _show(self, directions: Rows, messages: Messages, is_shown: Mask) -> None:
         """Keeps the streams that directions show whose connections may go on."""
-        goes_on = (self._state[ways] & self._state[ways ^ 1] & _ENDED) == 0
-        for row in np.flatnonzero(wanted & (found.key >= 0) & goes_on[found.of]).tolist():
-            shown = self._shown.setdefault(int(ways[found.of[row]]), ShownStreams([], [], has_events=False))
-            shown.keys.append(int(found.key[row]))
-            shown.releases.append(int(found.framed.release[row]))
-        for of in np.unique(found.of[wanted & found.is_event & goes_on[found.of]]).tolist():
-            self._shown[int(ways[of])] = self._shown[int(ways[of])]._replace(has_events=True)
+        goes_on = (self._state[directions] & self._state[directions ^ 1] & _ENDED) == 0
+        for row in np.flatnonzero(is_shown & (messages.key >= 0) & goes_on[messages.of]).tolist():
+            streams = self._shown.setdefault(int(directions[messages.of[row]]), ShownStreams([], [], has_events=False))
+            streams.keys.append(int(messages.key[row]))
+            streams.releases.append(int(messages.framed.release[row]))
+        for direction_row in np.unique(messages.of[is_shown & messages.is_event & goes_on[messages.of]]).tolist():
+            self._shown[int(directions[direction_row])] = self._shown[int(directions[direction_row])]._replace(has_events=True)
 
     def _take_brief(self, first: FirstBytes, is_several: Mask, is_doubted: Mask, has_handshake: Mask) -> tuple[Mask, BriefMessages | None]:
         """Takes connections of which a direction has one packet with few bytes, besides those that are taken."""
@@ -258,7 +267,7 @@ class BriefDirections:
         rows, new = rows[still], FirstBytesRows.zeros(len(rows[still]))
         new.way, new.start, new.length, new.kind = first.number[rows], start[still], first.length[rows], kind[still]
         new.packet, new.frame, new.file, new.time = first.packet[rows], first.frame[rows], first.file[rows], first.time[rows]
-        place = None if first.place is None else first.place[rows]
+        file_place = None if first.place is None else first.place[rows]
         may_ask = np.isin(new.kind, (_BAD_MAGIC, _ABSURD, _MID_STREAM, _HTTP))
         self._state[new.way] = _STARTED * first.is_start[rows] | _MAY_ASK * may_ask
         self._release[new.way] = first.release[rows]
@@ -269,66 +278,66 @@ class BriefDirections:
         waits = ~ends[rows] & (new.kind != _MESSAGES)
         earlier, old.start = gathered(self._bytes, old.start, old.length)
         old.start += len(data)
-        self._keep(data, new[waits], None if place is None else place[waits])
+        self._keep(data, new[waits], None if file_place is None else file_place[waits])
         items = FirstBytesRows.joined([new[~waits], old])
-        item_place = old_place if place is None else np.append(place[~waits], old_place)
+        item_place = old_place if file_place is None else np.append(file_place[~waits], old_place)
         end_release = np.append(first.end_release[rows[~waits]], first.end_release[waited])
         speaks = (items.kind == _MESSAGES) | (items.kind == _AT_END)
         self._state[items.way[speaks]] |= _SAID
         self._accounts.put_all(_accounts_of(items))
         spoken = items[speaks]
         release = self._release[spoken.way]
-        spoken.start, framed, of = _framed(np.concatenate((data, earlier)), spoken, release, end_release[speaks])
+        spoken.start, framed, message_direction = _framed(np.concatenate((data, earlier)), spoken, release, end_release[speaks])
         ended = over[(self._state[first.number[over]] & _SAID) != 0]
-        ways = first.number[ended]
+        ended_directions = first.number[ended]
         if self._count and not self._live:
             self._forget_all()
-        way, length, packet, file = map(_wide, (spoken.way, spoken.length, spoken.packet, spoken.file))
-        in_file = NO_NUMBERS if place is None else item_place[speaks]
+        direction, length, packet, file = map(_wide, (spoken.way, spoken.length, spoken.packet, spoken.file))
+        in_file = NO_NUMBERS if file_place is None else item_place[speaks]
         carried = Carried(
-            *(way, np.zeros(len(way), np.int64), _wide(spoken.start), length, packet, file, spoken.time, in_file),
-            *(ways, self._accounts.messages(ways), first.end_packet[ended], first.end_time[ended]),
+            *(direction, np.zeros(len(direction), np.int64), _wide(spoken.start), length, packet, file, spoken.time, in_file),
+            *(ended_directions, self._accounts.messages(ended_directions), first.end_packet[ended], first.end_time[ended]),
         )
-        return is_taken, BriefMessages((of >> 1) + 1, of & 1, framed, carried)
+        return is_taken, BriefMessages((message_direction >> 1) + 1, message_direction & 1, framed, carried)
 
     def leave(self, connection: int) -> list[Before]:
         """Returns what the directions of a connection have said: framers have the connection from now on."""
-        found = []
+        before = []
         self._make_room(2 * connection - 1)
         for direction in range(2):
-            place = 2 * (connection - 1) + direction
-            state = int(self._state[place])
-            self._state[place] = _LEFT
+            direction_number = 2 * (connection - 1) + direction
+            state = int(self._state[direction_number])
+            self._state[direction_number] = _LEFT
             if state and state != _LEFT:
-                held, places = self._drop(np.array([place])) if state & _HELD else (None, None)
-                release = int(self._release[place])
-                found.append(
+                held, file_places = self._drop(np.array([direction_number])) if state & _HELD else (None, None)
+                release = int(self._release[direction_number])
+                before.append(
                     Before(
                         direction,
-                        None if held is None else _chunk(held[0], self._bytes, release, places, is_start=bool(state & _STARTED)),
+                        None if held is None else _chunk(held[0], self._bytes, release, file_places, is_start=bool(state & _STARTED)),
                         release,
-                        self._accounts.get(place).messages if state & _SAID else 0,
+                        self._accounts.get(direction_number).messages if state & _SAID else 0,
                         bool(state & _STARTED),
                         bool(state & _MAY_ASK),
                         bool(state & _ENDED),
-                        self._shown.pop(place, NOTHING_SHOWN),
+                        self._shown.pop(direction_number, NOTHING_SHOWN),
                     )
                 )
-        return found
+        return before
 
     def forget(self, numbers: Rows) -> None:
         """Forgets directions on which nothing comes any more."""
         numbers = numbers[numbers < len(self._state)]
         self._drop(numbers[(self._state[numbers] & _HELD) != 0])
         self._state[numbers] = _LEFT
-        for way in numbers.tolist() if self._shown else ():
-            self._shown.pop(way, None)
+        for direction_number in numbers.tolist() if self._shown else ():
+            self._shown.pop(direction_number, None)
 
     def due(self, time_ns: int) -> list[int]:
         """Returns connections whose messages only wait for the end, and have waited long enough by ``time_ns``."""
-        kept = self._kept[: self._count]
-        found = kept.way[(kept.way >= 0) & (kept.kind == _AT_END) & (kept.time <= time_ns - TRIAL_NS)]
-        connections: list[int] = np.unique((found >> 1) + 1).tolist()
+        held_rows = self._kept[: self._count]
+        due_directions = held_rows.way[(held_rows.way >= 0) & (held_rows.kind == _AT_END) & (held_rows.time <= time_ns - TRIAL_NS)]
+        connections: list[int] = np.unique((due_directions >> 1) + 1).tolist()
         return connections
 
     def _make_room(self, most: int) -> None:
@@ -337,7 +346,7 @@ class BriefDirections:
             spoke = np.flatnonzero(self._state & ~np.uint8(_ENDED | _LEFT))
             self._release, self._at = (_widened(column, len(self._state), spoke) for column in (self._release, self._at))
 
-    def _keep(self, data: Bytes, new: FirstBytesRows, place: Rows | None) -> None:
+    def _keep(self, data: Bytes, new: FirstBytesRows, file_places: Rows | None) -> None:
         """Copies bytes that are still needed: the buffer of the batch is not kept."""
         if not len(new):
             return
@@ -349,37 +358,37 @@ class BriefDirections:
         if self._count + len(new) > len(self._kept):
             self._kept = FirstBytesRows(grown(self._kept.array, self._count + len(new)))
         self._bytes[self._used : self._used + len(octets)] = octets
-        places = self._count + np.arange(len(new))
-        self._kept[places] = new
-        if place is not None:
+        rows = self._count + np.arange(len(new))
+        self._kept[rows] = new
+        if file_places is not None:
             if len(self._places) < len(self._kept):
                 self._places = grown(self._places, len(self._kept))
-            self._places[places] = place
-        self._kept.start[places] = self._used + start
-        self._at[new.way] = places
+            self._places[rows] = file_places
+        self._kept.start[rows] = self._used + start
+        self._at[new.way] = rows
         self._state[new.way] |= _HELD
         self._used, self._count, self._live = self._used + len(octets), self._count + len(new), self._live + len(new)
 
     def _drop(self, numbers: Rows) -> tuple[FirstBytesRows, Rows]:
         """Drops what was kept of these directions, and returns it with its places in the file; its bytes stay until more is kept."""
-        places = self._at[numbers]
-        found, in_file = self._kept[places], self._places[places] if len(self._places) else self._places
-        self._kept.way[places] = -1
+        rows = self._at[numbers]
+        dropped, in_file = self._kept[rows], self._places[rows] if len(self._places) else self._places
+        self._kept.way[rows] = -1
         self._state[numbers] &= 0xFF ^ _HELD
         self._live -= len(numbers)
-        return found, in_file
+        return dropped, in_file
 
     def _compact(self) -> None:
         live = np.flatnonzero(self._kept.way[: self._count] >= 0)
-        kept, in_file = self._kept[live], self._places[live] if len(self._places) else self._places
-        octets, start = gathered(self._bytes, kept.start, kept.length)
-        kept.start = start
+        live_rows, in_file = self._kept[live], self._places[live] if len(self._places) else self._places
+        octets, start = gathered(self._bytes, live_rows.start, live_rows.length)
+        live_rows.start = start
         self._forget_all()
-        self._kept = FirstBytesRows(grown(kept.array, 64))
+        self._kept = FirstBytesRows(grown(live_rows.array, 64))
         self._places = grown(in_file, len(self._kept)) if len(in_file) else in_file
         self._bytes = grown(octets, 1024)
-        self._count, self._used, self._live = len(kept), len(octets), len(kept)
-        self._at[kept.way] = np.arange(len(kept))
+        self._count, self._used, self._live = len(live_rows), len(octets), len(live_rows)
+        self._at[live_rows.way] = np.arange(len(live_rows))
 
 
 def _widened(column: Array, rows: int, used: Rows) -> Array:
@@ -394,54 +403,54 @@ def _wide(column: Array) -> Rows:
     return column.astype(np.int64)
 
 
-def _both(connection: Rows, wanted: Mask) -> Mask:
+def _both(connection: Rows, mask: Mask) -> Mask:
     """Keeps in a mask only those whose other direction on the same connection, if it is there, is wanted too; both stand next to each
     other."""
-    if wanted.all():
-        return wanted
+    if mask.all():
+        return mask
     of_same = connection[1:] == connection[:-1]
-    found = wanted.copy()
-    found[1:][of_same] &= wanted[:-1][of_same]
-    found[:-1][of_same] &= wanted[1:][of_same]
-    return found
+    both_mask = mask.copy()
+    both_mask[1:][of_same] &= mask[:-1][of_same]
+    both_mask[:-1][of_same] &= mask[1:][of_same]
+    return both_mask
 
 
 @kernel("int64(octets, int64[::1], int64[::1], octets, int64[::1], int64[::1], int64[::1])")
-def walk(data: Octets, at: Ints, end: Ints, magics: Octets, item: Ints, place: Ints, size: Ints) -> int:
-    """Follows headers from ``at`` on, in each item up to its ``end``, and writes to ``at`` where it stopped.
+def walk(data: Octets, start: Ints, end: Ints, magics: Octets, item: Ints, message_start: Ints, size: Ints) -> int:
+    """Follows headers from ``start`` on, in each item up to its ``end``, and writes to ``start`` where it stopped.
 
     Returns the number of messages. One step for each message.
     """
-    found = 0
-    for i in range(len(at)):
-        here = at[i]
+    message_count = 0
+    for i in range(len(start)):
+        offset = start[i]
         for _ in range(_MOST_MESSAGES):
-            if here + HEADER > end[i] or magics[data[here]] == 0:
+            if offset + HEADER > end[i] or magics[data[offset]] == 0:
                 break
-            length = HEADER + be32(data, here + 8)
-            if length > HEADER + MAX_BODY or here + length > end[i]:
+            length = HEADER + be32(data, offset + 8)
+            if length > HEADER + MAX_BODY or offset + length > end[i]:
                 break
-            item[found] = i
-            place[found] = here
-            size[found] = length
-            found += 1
-            here += length
-        at[i] = here
-    return found
+            item[message_count] = i
+            message_start[message_count] = offset
+            size[message_count] = length
+            message_count += 1
+            offset += length
+        start[i] = offset
+    return message_count
 
 
 def _walked(data: Bytes, start: Rows, length: Rows) -> tuple[Rows, Rows, Rows, Rows]:
     """Returns (item, place, length) of each message found by following headers, and where the walk stopped in each item."""
-    at = start.copy()
-    room = int(np.minimum(length // HEADER, _MOST_MESSAGES).sum())
-    item, place, size = np.empty((3, room), np.int64)
-    found = walk(data, at, start + length, _MAGIC_OCTETS, item, place, size)
-    return item[:found], place[:found], size[:found], at
+    stop = start.copy()
+    most_messages = int(np.minimum(length // HEADER, _MOST_MESSAGES).sum())
+    item, message_start, size = np.empty((3, most_messages), np.int64)
+    message_count = walk(data, stop, start + length, _MAGIC_OCTETS, item, message_start, size)
+    return item[:message_count], message_start[:message_count], size[:message_count], stop
 
 
-def _are_plausible(data: Bytes, places: Rows) -> Mask:
-    """Returns whether the headers at these places begin a message as it should be; if not, ``ConnectionEvidence`` suspects their connection."""
-    headers, start = gathered(data, places, np.full(len(places), HEADER))
+def _are_plausible(data: Bytes, message_start: Rows) -> Mask:
+    """Returns whether the headers at these places begin a message as it should be; if not, their connection is suspected."""
+    headers, start = gathered(data, message_start, np.full(len(message_start), HEADER))
     return np.isin(start, plausible_headers(headers, default_legal_extras)[0])
 
 
@@ -449,31 +458,37 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
     """Returns what first bytes are: what a ``Framer`` and a ``Trial`` would do with them, found in a shorter way."""
     items = np.arange(len(start))
     end = start + length
-    of, place, _, stop = _walked(data, start, length)
-    messages = np.bincount(of, minlength=len(items))
-    opens = np.bincount(of[(_ASKING[data[place]] & OF_STREAMS[data[place + 1]]) | _OPENING[data[place + 1]]], minlength=len(items)) > 0
+    message_item, message_start, _, stop = _walked(data, start, length)
+    messages = np.bincount(message_item, minlength=len(items))
+    opens = (
+        np.bincount(
+            message_item[(_ASKING[data[message_start]] & OF_STREAMS[data[message_start + 1]]) | _OPENING[data[message_start + 1]]],
+            minlength=len(items),
+        )
+        > 0
+    )
     is_all = (messages > 0) & (stop == end) & ~opens
     likely = plausible_headers(data, default_legal_extras)[0]
-    whose = np.searchsorted(start, likely, "right") - 1
-    inside = likely + HEADER <= end[whose]
-    likely, whose = likely[inside], whose[inside]
-    count = np.bincount(whose, minlength=len(items))
+    likely_item = np.searchsorted(start, likely, "right") - 1
+    inside = likely + HEADER <= end[likely_item]
+    likely, likely_item = likely[inside], likely_item[inside]
+    count = np.bincount(likely_item, minlength=len(items))
     begins = np.zeros(len(data), np.bool_)
-    begins[place] = True
-    apart = np.bincount(whose[~begins[likely]], minlength=len(items))  # places where no message begins
-    behind = np.bincount(whose[likely > start[whose]], minlength=len(items))
+    begins[message_start] = True
+    apart = np.bincount(likely_item[~begins[likely]], minlength=len(items))  # places where no message begins
+    behind = np.bincount(likely_item[likely > start[likely_item]], minlength=len(items))
     has_header = length >= HEADER
-    where = np.where(has_header, start, 0)
-    magic = MAGICS[data[where]] if len(data) else is_start
-    is_absurd = numbers_at(data, where + 8, 4) > MAX_BODY if len(data) >= HEADER else np.zeros(len(items), np.bool_)
+    header_start = np.where(has_header, start, 0)
+    magic = MAGICS[data[header_start]] if len(data) else is_start
+    is_absurd = numbers_at(data, header_start + 8, 4) > MAX_BODY if len(data) >= HEADER else np.zeros(len(items), np.bool_)
     is_bad = has_header & ~magic
     is_absurd = has_header & magic & is_absurd
 
     kind = np.full(len(items), _STRANGE)
     sure, doubtful, inner = is_start & ~is_doubted, is_start & is_doubted, ~is_start
     kind[sure & is_all] = _MESSAGES
-    said = np.flatnonzero(sure & is_all)
-    kind[said[~_are_plausible(data, start[said])]] = _STRANGE
+    message_items = np.flatnonzero(sure & is_all)
+    kind[message_items[~_are_plausible(data, start[message_items])]] = _STRANGE
     kind[sure & (messages == 0) & ~is_bad & ~is_absurd] = _UNFINISHED
     kind[sure & (messages == 0) & is_bad & (behind == 0)] = _BAD_MAGIC
     kind[sure & (messages == 0) & is_absurd & (behind == 0)] = _ABSURD
@@ -482,37 +497,37 @@ def _kinds(data: Bytes, start: Rows, length: Rows, is_start: Mask, is_doubted: M
     chains = inner & is_all & (apart == 0) & (count == messages) & (messages < CHAIN)
     kind[chains & ~is_doubted & ~has_handshake] = _AT_END
     kind[may_be_foreign(data, start, end)] = _STRANGE
-    for at in np.flatnonzero(is_start & (kind == _STRANGE) & begins_http(data, start)).tolist():  # the checks of load balancers never end
-        if is_http(data[start[at] : end[at]]):
-            kind[at] = _HTTP
+    for row in np.flatnonzero(is_start & (kind == _STRANGE) & begins_http(data, start)).tolist():  # the checks of load balancers never end
+        if is_http(data[start[row] : end[row]]):
+            kind[row] = _HTTP
     return kind
 
 
-def _framed(data: Bytes, items: FirstBytesRows, said: Rows, end_release: Rows) -> tuple[Rows, Framed, Rows]:
+def _framed(data: Bytes, items: FirstBytesRows, item_release: Rows, end_release: Rows) -> tuple[Rows, Framed, Rows]:
     """Returns (new places of each item's bytes, the messages of items that are nothing else, the direction of each message)."""
     octets, start = gathered(data, items.start, items.length)
-    of, place, size, _ = _walked(octets, start, items.length)
-    is_late = items.kind[of] == _AT_END
-    frame, file, release = (_wide(column[of]) for column in (items.frame, items.file, said))
+    message_item, message_start, size, _ = _walked(octets, start, items.length)
+    is_late = items.kind[message_item] == _AT_END
+    frame, file, release = (_wide(column[message_item]) for column in (items.frame, items.file, item_release))
     return (
         start,
         Framed(
             data=octets,
-            start=place,
+            start=message_start,
             length=size,
-            stream_offset=place - start[of],
+            stream_offset=message_start - start[message_item],
             frame=frame,
             last_frame=frame,
             file=file,
             last_file=file,
-            time_ns=items.time[of],
-            release=np.where(is_late, np.maximum(release, end_release[of]), release),
+            time_ns=items.time[message_item],
+            release=np.where(is_late, np.maximum(release, end_release[message_item]), release),
             heuristic=is_late,
             missing_row=NO_NUMBERS,
             missing_start=NO_NUMBERS,
             missing_end=NO_NUMBERS,
         ),
-        _wide(items.way[of]),
+        _wide(items.way[message_item]),
     )
 
 
@@ -528,7 +543,7 @@ def _accounts_of(items: FirstBytesRows) -> BriefAccounts:
     )
 
 
-def _chunk(kept: FirstBytesRow, data: Bytes, release: int, places: Rows | None, *, is_start: bool) -> StreamChunk:
-    columns = np.array([0, kept.packet, kept.frame, kept.file, kept.time, release], np.int64).reshape(-1, 1)
-    octets = data[kept.start : kept.start + kept.length].copy()
-    return StreamChunk(kept.way // 2 + 1, kept.way % 2, 0, octets, Segments(columns), is_start=is_start, places=places)
+def _chunk(first_bytes: FirstBytesRow, data: Bytes, release: int, file_places: Rows | None, *, is_start: bool) -> StreamChunk:
+    columns = np.array([0, first_bytes.packet, first_bytes.frame, first_bytes.file, first_bytes.time, release], np.int64).reshape(-1, 1)
+    octets = data[first_bytes.start : first_bytes.start + first_bytes.length].copy()
+    return StreamChunk(first_bytes.way // 2 + 1, first_bytes.way % 2, 0, octets, Segments(columns), is_start=is_start, places=file_places)

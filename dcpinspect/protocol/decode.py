@@ -184,19 +184,19 @@ class Decoded:
         is_whole = (self.framing_size <= self.body_size) & (self._start + HEADER_SIZE + self.framing_size <= len(self._data))
         rows = np.flatnonzero((self.framing_size > 0) & ~self.is_response & is_whole)
         rows = rows[~self.holes.hit(self._start[rows] + HEADER_SIZE, self.framing_size[rows])]
-        at = self._start[rows] + HEADER_SIZE
-        simple = (self.framing_size[rows] == _SIMPLE_STREAM_ID) & (self._data[at] == STREAM_ID << 4 | 2)
-        values[rows[simple]] = numbers_at(self._data, at[simple] + 1, 2)
+        frame_start = self._start[rows] + HEADER_SIZE
+        simple = (self.framing_size[rows] == _SIMPLE_STREAM_ID) & (self._data[frame_start] == STREAM_ID << 4 | 2)
+        values[rows[simple]] = numbers_at(self._data, frame_start[simple] + 1, 2)
         valid[rows[simple]] = True
         for row in rows[~simple].tolist():
-            found = self._stream_id_among_frames(row)
-            if found is not None:
-                values[row], valid[row] = found, True
+            stream_id = self._stream_id_among_frames(row)
+            if stream_id is not None:
+                values[row], valid[row] = stream_id, True
         for group in self.groups:
-            for spec, row, place, size in self._read_one_by_one(group):
-                found = self._stream_id_in_json(spec, row, place, size) if spec.stream_id else None
-                if found is not None:
-                    values[row], valid[row] = found, True
+            for spec, row, value_start, size in self._read_one_by_one(group):
+                stream_id = self._stream_id_in_json(spec, row, value_start, size) if spec.stream_id else None
+                if stream_id is not None:
+                    values[row], valid[row] = stream_id, True
         return NumberColumn(values, valid)
 
     def _stream_id_among_frames(self, row: int) -> int | None:
@@ -224,11 +224,11 @@ class Decoded:
             if is_cut.any():
                 distinctions = 2 * (np.zeros(len(rows), np.int64) if distinctions is None else distinctions) + is_cut
             for split in [np.arange(len(rows))] if distinctions is None else _split(np.arange(len(rows)), distinctions):
-                part, one = rows[split], int(rows[split[0]])
-                extras = self._data[self.extras_at[one] : self.extras_at[one] + extras_size].tobytes()
-                choice = choose(header, None if is_cut[split[0]] else extras, int(self.value.size[one]))
-                self.hides_key[part] = hides_key(choice, header.opcode, header.side, server=header.is_server)
-                yield self._noted(Group(part, choice))
+                group_rows, first_row = rows[split], int(rows[split[0]])
+                extras = self._data[self.extras_at[first_row] : self.extras_at[first_row] + extras_size].tobytes()
+                choice = choose(header, None if is_cut[split[0]] else extras, int(self.value.size[first_row]))
+                self.hides_key[group_rows] = hides_key(choice, header.opcode, header.side, server=header.is_server)
+                yield self._noted(Group(group_rows, choice))
 
     def _distinctions(self, header: Header, rows: Rows) -> Rows | None:
         """Returns a number for each row of one command, status and extras length: rows with equal numbers have the same layout.
@@ -238,14 +238,14 @@ class Decoded:
         """
         layouts = layouts_of(header.opcode, header.side, server=header.is_server)
         sizes = np.array(sorted({size for layout in layouts if (size := layout.value_size)}), dtype=np.int64)
-        wanted = {(offset, size) for layout in layouts for offset, size, _ in layout.when if offset + size <= header.extras_size}
-        if not wanted and all(layout.value_size is None for layout in layouts):
+        number_ranges = {(offset, size) for layout in layouts for offset, size, _ in layout.when if offset + size <= header.extras_size}
+        if not number_ranges and all(layout.value_size is None for layout in layouts):
             return None
         value_size = self.value.size[rows]
-        place = np.searchsorted(sizes, value_size)
-        is_fixed = np.append(sizes, -1)[place] == value_size
-        distinction = np.where(is_fixed, place + 2, np.where(value_size > 0, 1, 0)).astype(np.int64)
-        for offset, size in sorted(wanted):
+        size_index = np.searchsorted(sizes, value_size)
+        is_fixed = np.append(sizes, -1)[size_index] == value_size
+        distinction = np.where(is_fixed, size_index + 2, np.where(value_size > 0, 1, 0)).astype(np.int64)
+        for offset, size in sorted(number_ranges):
             _, inverse = np.unique(numbers_at(self._data, self.extras_at[rows] + offset, size), return_inverse=True)
             _, distinction = np.unique(distinction * (len(inverse) + 1) + inverse, return_inverse=True)
         return distinction
@@ -265,20 +265,23 @@ class Decoded:
 
     def _columns(self) -> dict[str, Callable[[], NumberColumn]]:
         """Returns, for each message-specific column, a function that makes it from the groups whose layout has it."""
-        places: _Places = {}
+        column_places: _Places = {}
         for group in self.groups:
             layout, rows = group.choice.layout, group.rows
             if layout is not None and group.choice.extras_fit:
-                self._add_places(places, layout.extras, rows, self.extras_at)
+                self._add_places(column_places, layout.extras, rows, self.extras_at)
             if layout is not None and group.choice.value_fits and layout.value_size:
-                self._add_places(places, layout.value, rows[self.value.size[rows] == layout.value_size], self.value.start)
-        flatbuffers = [one for group in self.groups for one in self._read_one_by_one(group) if one[0].slots]
+                self._add_places(column_places, layout.value, rows[self.value.size[rows] == layout.value_size], self.value.start)
+        flatbuffers = [flatbuffer for group in self.groups for flatbuffer in self._read_one_by_one(group) if flatbuffer[0].slots]
         for spec in {id(spec): spec for spec, *_ in flatbuffers}.values():
             for slot in spec.slots:
-                places.setdefault(slot.name, [])
+                column_places.setdefault(slot.name, [])
         # Nothing here may refer to self: a cycle would keep the bytes of the batch in memory until the garbage collector runs.
-        told = _FlatBuffers(self._data, flatbuffers)
-        return {name: partial(_column, self._data, len(self), name, found, told, self.holes) for name, found in places.items()}
+        flatbuffer_numbers = _FlatBuffers(self._data, flatbuffers)
+        return {
+            name: partial(_column, self._data, len(self), name, name_places, flatbuffer_numbers, self.holes)
+            for name, name_places in column_places.items()
+        }
 
     def _read_one_by_one(self, group: Group) -> Iterator[_Told]:
         """The values of a group that are FlatBuffers, or JSON that may have a stream-id."""
@@ -290,13 +293,13 @@ class Decoded:
         for row in rows[~self.holes.hit(self.value.start[rows], self.value.size[rows])].tolist():
             yield spec, row, int(self.value.start[row]), int(self.value.size[row])
 
-    def _add_places(self, places: _Places, items: tuple[LayoutItem, ...], rows: Rows, section: Rows) -> None:
+    def _add_places(self, column_places: _Places, items: tuple[LayoutItem, ...], rows: Rows, section: Rows) -> None:
         for spec in items:
             if isinstance(spec, Field) and not spec.reserved and spec.kind.size and len(rows):
                 for name in filter(None, (spec.name, spec.alias)):
-                    places.setdefault(name, []).append((rows, section, spec, None))
+                    column_places.setdefault(name, []).append((rows, section, spec, None))
                 if spec.first_generation is not None and len(first := rows[self.generation[rows] == UPR]):
-                    places[spec.name].append((first, section, spec, spec.first_generation))
+                    column_places[spec.name].append((first, section, spec, spec.first_generation))
 
     # -- what connections negotiate -------------------------------------------------------------------
 
@@ -310,15 +313,15 @@ class Decoded:
             gap |= after_gap
         facts = [Fact(row, int(connection[row]), is_gap=True) for row in np.flatnonzero(gap).tolist()]
         for row in np.flatnonzero(is_hello & ~self._incomplete).tolist():
-            at, size = int(self.value.start[row]), int(self.value.size[row])
-            granted = self._data[at : at + size // 2 * 2].view(">u2")
+            value_start, size = int(self.value.start[row]), int(self.value.size[row])
+            granted = self._data[value_start : value_start + size // 2 * 2].view(">u2")
             state = CollectionsState.ON if bool((granted == COLLECTIONS).any()) else CollectionsState.OFF
             facts.append(Fact(row, int(connection[row]), state))
-        opened = np.flatnonzero(client & ~self.is_response & (self.opcode == Opcode.DCP_OPEN) & self.fits)
-        flags = numbers_at(self._data, self.extras_at[opened] + 4, 4).tolist()
+        open_rows = np.flatnonzero(client & ~self.is_response & (self.opcode == Opcode.DCP_OPEN) & self.fits)
+        flags = numbers_at(self._data, self.extras_at[open_rows] + 4, 4).tolist()
         facts += [
             Fact(row, int(connection[row]), underlying_datatype=bool(flag & UNDERLYING_DATATYPE))
-            for row, flag in zip(opened.tolist(), flags, strict=True)
+            for row, flag in zip(open_rows.tolist(), flags, strict=True)
         ]
         facts += self._evidence(connection, sessions.unknown(connection), gap)
         facts += self._generations(connection, sessions.may_be_first(connection))
@@ -333,13 +336,13 @@ class Decoded:
         is_proof = ~self.is_server & ~self.is_response & self._proves_collections()
         proof = np.flatnonzero(is_proof & unknown)
         _, first = np.unique(connection[proof], return_index=True)
-        found = set(proof[first].tolist())
+        proof_rows = set(proof[first].tolist())
         proof = np.flatnonzero(is_proof & np.isin(connection, gapped))
         if len(proof):
             late = proof[proof >= gap_rows[first_gap][np.searchsorted(gapped, connection[proof])]]
             _, first = np.unique(connection[late], return_index=True)
-            found |= set(late[first].tolist())
-        for row in found:
+            proof_rows |= set(late[first].tolist())
+        for row in proof_rows:
             yield Fact(row, int(connection[row]), CollectionsState.INFERRED, evidence=True)
 
     def _generations(self, connection: Rows, may_be_first: Mask) -> Iterator[Fact]:
@@ -347,7 +350,7 @@ class Decoded:
         have."""
         if not may_be_first.any():
             return
-        found: dict[int, list[Rows]] = {UPR: [], LATER: []}
+        rows_by_generation: dict[int, list[Rows]] = {UPR: [], LATER: []}
         for group in self.groups:
             layout = group.choice.layout
             rows = group.rows[may_be_first[group.rows]]
@@ -358,12 +361,12 @@ class Decoded:
             if generation == UPR:
                 rows = rows[self.fits[rows] & ~self._incomplete[rows]]
             elif not generation and above is not None and group.choice.extras_fit:
-                generation, at = LATER, self.extras_at[rows] + above[0]
-                rows = rows[(numbers_at(self._data, at, above[1]) > 1) & ~self.holes.hit(at, above[1])]
+                generation, number_start = LATER, self.extras_at[rows] + above[0]
+                rows = rows[(numbers_at(self._data, number_start, above[1]) > 1) & ~self.holes.hit(number_start, above[1])]
             if generation:
-                found[generation].append(rows)
-        for generation, parts in found.items():
-            rows = np.sort(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int64)
+                rows_by_generation[generation].append(rows)
+        for generation, group_rows in rows_by_generation.items():
+            rows = np.sort(np.concatenate(group_rows)) if group_rows else np.zeros(0, dtype=np.int64)
             _, first = np.unique(connection[rows], return_index=True)
             yield from (Fact(row, int(connection[row]), generation=generation) for row in rows[first].tolist())
 
@@ -418,26 +421,28 @@ class _FlatBuffers:
     @cached_property
     def numbers(self) -> dict[int, dict[str, int]]:
         """Numbers by name, for each row that has such a table."""
-        found: dict[int, dict[str, int]] = {}
-        for spec, row, at, size in self._tables:
+        numbers_by_row: dict[int, dict[str, int]] = {}
+        for spec, row, value_start, size in self._tables:
             try:
-                table = decode_table(self._data[at : at + size].tobytes(), spec.slots)
+                table = decode_table(self._data[value_start : value_start + size].tobytes(), spec.slots)
             except FlatBufferError:
                 continue
-            found[row] = {slot.name: value for slot, value, _, _ in table if isinstance(value, int) and not isinstance(value, bool)}
-        return found
+            numbers_by_row[row] = {
+                slot.name: value for slot, value, _, _ in table if isinstance(value, int) and not isinstance(value, bool)
+            }
+        return numbers_by_row
 
 
 def _column(
-    data: npt.NDArray[np.uint8], total: int, name: str, places: list[_Place], flatbuffers: _FlatBuffers, holes: HoleRanges
+    data: npt.NDArray[np.uint8], total: int, name: str, column_places: list[_Place], flatbuffers: _FlatBuffers, holes: HoleRanges
 ) -> NumberColumn:
     """Returns a column of the numbers at these places of these rows, or in a FlatBuffer."""
     values = np.zeros(total, dtype=np.uint64)
     valid = np.zeros(total, dtype=np.bool_)
-    for rows, section, spec, renumbered in places:
-        at, size = section[rows] + spec.offset, spec.kind.size
-        is_lost = holes.hit(at, size)
-        read = numbers_at(data, at, size)
+    for rows, section, spec, renumbered in column_places:
+        number_start, size = section[rows] + spec.offset, spec.kind.size
+        is_lost = holes.hit(number_start, size)
+        read = numbers_at(data, number_start, size)
         if renumbered is not None:
             read = np.array([renumbered.get(number, number) for number in read.tolist()], dtype=np.uint64)
         values[rows] = np.where(is_lost, 0, read)

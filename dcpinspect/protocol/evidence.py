@@ -108,8 +108,8 @@ class _Case:
             return True
         is_full = final or sum(self.good) + self.bad > MAX_HELD or self.size > MAX_HELD_BYTES
         for direction in range(2):
-            other = first_byte[1 - direction]
-            if self.good[direction] >= (CHAIN if is_full else ONE_WAY) and (other < 0 or other > release):
+            other_first_byte = first_byte[1 - direction]
+            if self.good[direction] >= (CHAIN if is_full else ONE_WAY) and (other_first_byte < 0 or other_first_byte > release):
                 return True
         return False if is_full else None
 
@@ -170,9 +170,9 @@ class ConnectionEvidence:
 
     def suspected(self, connections: Rows) -> Mask:
         """Returns, for each of these connections, whether it is suspected and has not proven to be of this protocol."""
-        place = np.minimum(connections, len(self._known) - 1)
-        found = (self._known.is_suspected[place] != 0) & (self._known.is_proven[place] <= 0)
-        return np.asarray(found & (connections < len(self._known)), dtype=np.bool_)
+        rows = np.minimum(connections, len(self._known) - 1)
+        is_suspected = (self._known.is_suspected[rows] != 0) & (self._known.is_proven[rows] <= 0)
+        return np.asarray(is_suspected & (connections < len(self._known)), dtype=np.bool_)
 
     def believe(self, connection: int) -> None:
         """Notes that a connection has said messages already."""
@@ -193,13 +193,13 @@ class ConnectionEvidence:
 
     def doubted(self, connections: Rows) -> Mask:
         """Returns, for each of these connections, whether it was in doubt from the start."""
-        known = self._known.is_doubted[np.minimum(connections, len(self._known) - 1)]
-        return np.asarray((connections < len(self._known)) & (known != 0), dtype=np.bool_)
+        is_doubted = self._known.is_doubted[np.minimum(connections, len(self._known) - 1)]
+        return np.asarray((connections < len(self._known)) & (is_doubted != 0), dtype=np.bool_)
 
     def held_from(self, connection: int, direction: int) -> int | None:
         """Returns the stream offset of the first message that is held back in a direction, or None."""
         held = self._cases[connection].held if connection in self._cases else ()
-        return min((int(part.framed.stream_offset[0]) for part in held if part.direction == direction), default=None)
+        return min((int(messages.framed.stream_offset[0]) for messages in held if messages.direction == direction), default=None)
 
     def is_other(self, connection: int) -> bool:
         """Returns whether a connection in doubt has not proven to be of this protocol."""
@@ -214,75 +214,75 @@ class ConnectionEvidence:
         """Notes a chunk that is about to be framed."""
         if not self.is_doubted(chunk.connection) or not len(chunk.data):
             return
-        known = self._known[chunk.connection]
-        if not (known.first_s2c if chunk.direction else known.first_c2s):
-            given = np.flatnonzero(chunk.segments.frame > 0)
-            if len(given):
-                self.meet(chunk.connection, chunk.direction, int(chunk.segments.release[given[0]]))
+        connection_row = self._known[chunk.connection]
+        if not (connection_row.first_s2c if chunk.direction else connection_row.first_c2s):
+            captured_segments = np.flatnonzero(chunk.segments.frame > 0)
+            if len(captured_segments):
+                self.meet(chunk.connection, chunk.direction, int(chunk.segments.release[captured_segments[0]]))
 
     def meet(self, connection: int, direction: int, packet: int) -> None:
         """Notes that this packet brought the first byte of a direction."""
         if self.is_doubted(connection):
             setattr(self._known[connection], "first_s2c" if direction else "first_c2s", 1 + packet)
 
-    def believed(self, parts: Iterable[DirectionMessages], *, final: bool = False) -> list[DirectionMessages]:
+    def believed(self, new_messages: Iterable[DirectionMessages], *, final: bool = False) -> list[DirectionMessages]:
         """Returns what may be shown of these parts, and of parts held back before; ``final``: the input has ended."""
         self.just_reversed = []
-        out: list[DirectionMessages] = []
+        believed_messages: list[DirectionMessages] = []
         news: dict[int, list[DirectionMessages]] = {}
-        parts = list(parts)
-        self._look_at_beginnings(parts)
-        for part in parts:
-            known = self._known[part.connection]
-            if known.is_taken:
-                out.append(part)
-            elif known.is_proven > 0:
-                out.append(part._replace(direction=part.direction ^ known.is_reversed))
-            elif not known.is_proven:
-                news.setdefault(part.connection, []).append(part)
+        new_messages = list(new_messages)
+        self._look_at_beginnings(new_messages)
+        for messages in new_messages:
+            connection_row = self._known[messages.connection]
+            if connection_row.is_taken:
+                believed_messages.append(messages)
+            elif connection_row.is_proven > 0:
+                believed_messages.append(messages._replace(direction=messages.direction ^ connection_row.is_reversed))
+            elif not connection_row.is_proven:
+                news.setdefault(messages.connection, []).append(messages)
         for connection in sorted({*self._cases, *news} if final else news):
-            out += self._decided(connection, news.get(connection, []), final=final)
+            believed_messages += self._decided(connection, news.get(connection, []), final=final)
         if final:
             self._known.is_proven[(self._known.is_doubted != 0) & (self._known.is_proven == 0)] = -1  # connections without a message
-        return out
+        return believed_messages
 
-    def _look_at_beginnings(self, parts: Sequence[DirectionMessages]) -> None:
+    def _look_at_beginnings(self, new_messages: Sequence[DirectionMessages]) -> None:
         """Believes or suspects connections on ports that were asked for by the first of their messages in the order of release."""
         beginnings: dict[int, DirectionMessages] = {}
-        for part in parts:
-            self._make_room(part.connection)
-            known = self._known[part.connection]
-            if not (known.is_taken or known.is_doubted or known.is_suspected):
-                beginnings[part.connection] = min(beginnings.get(part.connection, part), part, key=_first_release)
-        for connection, part in beginnings.items():
-            framed, start = part.framed, int(part.framed.start[0])
+        for messages in new_messages:
+            self._make_room(messages.connection)
+            connection_row = self._known[messages.connection]
+            if not (connection_row.is_taken or connection_row.is_doubted or connection_row.is_suspected):
+                beginnings[messages.connection] = min(beginnings.get(messages.connection, messages), messages, key=_first_release)
+        for connection, messages in beginnings.items():
+            framed, start = messages.framed, int(messages.framed.start[0])
             is_sure = not framed.heuristic[0] and _is_plausible(framed.data[start : start + HEADER].tobytes())
-            if is_sure or not self._begins(connection, part.direction):
+            if is_sure or not self._begins(connection, messages.direction):
                 self._known.is_taken[connection] = 1
             else:
                 self._known.is_suspected[connection] = 1
 
     def _decided(self, connection: int, news: list[DirectionMessages], *, final: bool) -> Iterator[DirectionMessages]:
         """Yields the parts held back, and the news, once these prove the connection; such parts come late."""
-        known = self._known[connection]
-        case = self._cases.setdefault(connection, _Case(is_suspected=known.is_suspected != 0))
-        is_proven, release = _consider(case, (known.first_c2s - 1, known.first_s2c - 1), news, final=final)
+        connection_row = self._known[connection]
+        case = self._cases.setdefault(connection, _Case(is_suspected=connection_row.is_suspected != 0))
+        is_proven, release = _consider(case, (connection_row.first_c2s - 1, connection_row.first_s2c - 1), news, final=final)
         if is_proven is None:
             return
         del self._cases[connection]
-        known.is_proven = 1 if is_proven else -1
+        connection_row.is_proven = 1 if is_proven else -1
         if is_proven:
-            if not known.is_oriented and not known.is_suspected and case.is_reversed():
-                known.is_reversed = 1
+            if not connection_row.is_oriented and not connection_row.is_suspected and case.is_reversed():
+                connection_row.is_reversed = 1
                 self.reversed.add(connection)
                 self.just_reversed.append(connection)
-            for part in case.held:
-                late = replace(part.framed, release=np.maximum(part.framed.release, release))
-                yield part._replace(direction=part.direction ^ known.is_reversed, framed=late)
+            for messages in case.held:
+                late = replace(messages.framed, release=np.maximum(messages.framed.release, release))
+                yield messages._replace(direction=messages.direction ^ connection_row.is_reversed, framed=late)
 
 
-def _first_release(part: DirectionMessages) -> tuple[int, int]:
-    return int(part.framed.release[0]), part.direction
+def _first_release(messages: DirectionMessages) -> tuple[int, int]:
+    return int(messages.framed.release[0]), messages.direction
 
 
 def _consider(case: _Case, first_byte: Sequence[int], news: list[DirectionMessages], *, final: bool) -> tuple[bool | None, int]:
@@ -290,12 +290,12 @@ def _consider(case: _Case, first_byte: Sequence[int], news: list[DirectionMessag
     ``_Case.judge``."""
     case.held += news
     rows = sorted(
-        (release, part.direction, offset, place, row)
-        for place, part in enumerate(news)
-        for row, (release, offset) in enumerate(zip(part.framed.release.tolist(), part.framed.stream_offset.tolist(), strict=True))
+        (release, messages.direction, offset, index, row)
+        for index, messages in enumerate(news)
+        for row, (release, offset) in enumerate(zip(messages.framed.release.tolist(), messages.framed.stream_offset.tolist(), strict=True))
     )
-    for release, direction, _, place, row in rows:
-        framed = news[place].framed
+    for release, direction, _, index, row in rows:
+        framed = news[index].framed
         start = int(framed.start[row])
         case.weigh(direction, framed.data[start : start + HEADER].tobytes(), is_tried=bool(framed.heuristic[row]))
         case.size += int(framed.length[row])

@@ -200,8 +200,8 @@ def note_stream(data: Octets, at: int, role: int, memo: Ints, keys: Ints, state:
 def frame_messages(data: Octets, holes: Ints, segments: Ints, roles: Octets, memo: Ints, messages: Ints, keys: Ints, state: Ints) -> int:
     """Follows the headers from ``data[state[_AT]]`` on; returns why it stopped. One step for each message and for each segment.
 
-    ``segments``: the columns of ``Segments``. ``messages`` and ``keys``: as in ``MessageRun``. ``keys`` are not in ``memo`` (a small hash table).
-    ``state`` is kept between calls on the same data.
+    ``segments``: the columns of ``Segments``. ``messages`` and ``keys``: as in ``MessageRun``. ``keys`` are not in ``memo`` (a small hash
+    table). ``state`` is kept between calls on the same data.
     """
     offset, size, h = state[_OFFSET], len(data), state[_NEXT_HOLE]
     state[_FIRST], state[_NEW], state[_EVENTS], state[_NEED] = state[_COUNT], 0, 0, HEADER

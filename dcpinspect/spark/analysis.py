@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
-from dcpinspect.capture.open import CaptureFile, Problem
+from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.comparison.side import AnswerTimes
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.collector import Collector

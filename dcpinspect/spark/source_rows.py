@@ -84,7 +84,7 @@ def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
     return readable, failures
 
 
-def _damage(asked: SourceOptions, part: CaptureSlice, found: Problem) -> Iterator[Any]:
+def _damage(asked: SourceOptions, part: CaptureSlice, found: FileDamage) -> Iterator[Any]:
     if found.file not in part.before:  # the task of that file has reported it
         yield from _failure(asked, part, CaptureError(found.file, found.offset, found.what))
 

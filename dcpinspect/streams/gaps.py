@@ -239,13 +239,13 @@ class ExplainedGaps:
         sid = self._streams.sid[self.stream]
         after, before = unbiased(self.after), unbiased(self.before)
         columns: dict[str, ColumnValues] = {
-            "connection": Numbers(self._streams.connection[self.stream]),
-            "vbucket": Numbers(self._streams.vbucket[self.stream]),
-            "sid": Numbers(sid, sid >= 0),
-            "stream": Numbers(self._streams.ordinal[self.stream]),
-            "after_seqno": Numbers(after),
-            "before_seqno": Numbers(before),
-            "width": Numbers(self.width),
+            "connection": NumberColumn(self._streams.connection[self.stream]),
+            "vbucket": NumberColumn(self._streams.vbucket[self.stream]),
+            "sid": NumberColumn(sid, sid >= 0),
+            "stream": NumberColumn(self._streams.ordinal[self.stream]),
+            "after_seqno": NumberColumn(after),
+            "before_seqno": NumberColumn(before),
+            "width": NumberColumn(self.width),
             "cause": Worded(self.cause, w.CAUSES),
             "evidence": Made(len(self), self._evidence, self._evidence_in_arrow),
             "rows": Made(len(self), self._rows, self._rows_in_arrow),

@@ -140,10 +140,10 @@ class Rollbacks:
         is_asked = rows.request.form > 0
         found = list(self._found.values())
         columns: dict[str, ColumnValues] = {
-            "connection": Numbers(rows.connection),
-            "vbucket": Numbers(rows.vbucket),
-            "sid": Numbers(rows.sid, rows.sid >= 0),
-            "stream": Numbers(rows.ordinal),
+            "connection": NumberColumn(rows.connection),
+            "vbucket": NumberColumn(rows.vbucket),
+            "sid": NumberColumn(rows.sid, rows.sid >= 0),
+            "stream": NumberColumn(rows.ordinal),
             "client": [self._clients[connection] for connection in rows.connection.tolist()],
             "requested_start": NumberColumn(unbiased(rows.request.start), is_asked),
             "snapshot_start": NumberColumn(unbiased(rows.request.snapshot_start), rows.request.form == 1),

@@ -112,13 +112,13 @@ def snapshot_records(snapshots: Snapshots, streams: Streams, state: Table, is_bl
     flags, which = np.unique(snapshots.flags, return_inverse=True)
     names = [list(bit_names(SNAPSHOT_FLAGS, flag)) for flag in flags.tolist()]
     columns: dict[str, ColumnValues] = {
-        "connection": Numbers(streams.connection[number]),
-        "vbucket": Numbers(streams.vbucket[number]),
-        "sid": Numbers(sid, sid >= 0),
-        "stream": Numbers(streams.ordinal[number]),
-        "index": Numbers(snapshots.index),
-        "start_seqno": Numbers(unbiased(snapshots.start), has_range),
-        "end_seqno": Numbers(unbiased(snapshots.end), has_range),
+        "connection": NumberColumn(streams.connection[number]),
+        "vbucket": NumberColumn(streams.vbucket[number]),
+        "sid": NumberColumn(sid, sid >= 0),
+        "stream": NumberColumn(streams.ordinal[number]),
+        "index": NumberColumn(snapshots.index),
+        "start_seqno": NumberColumn(unbiased(snapshots.start), has_range),
+        "end_seqno": NumberColumn(unbiased(snapshots.end), has_range),
         "type": Worded(types(snapshots), w.SNAPSHOT_TYPES),
         "flags": Worded(which.reshape(-1), names),
         "layout": Worded(np.where(has_marker, snapshots.layout, -1), w.SNAPSHOT_LAYOUTS),

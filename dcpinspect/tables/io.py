@@ -99,9 +99,9 @@ class Intervals:
         span, command = self._keys // _CODES, self._keys % _CODES
         relative = span * interval_ns
         columns: dict[str, ColumnValues] = {
-            "time": Numbers(self.origin_ns + relative),
-            "relative_ns": Numbers(relative),
-            "interval_ns": Numbers(np.full(len(span), interval_ns)),
+            "time": NumberColumn(self.origin_ns + relative),
+            "relative_ns": NumberColumn(relative),
+            "interval_ns": NumberColumn(np.full(len(span), interval_ns)),
             "name": [command_name(code) for code in command.tolist()],
             "side": [command_side(code) for code in command.tolist()],
             "messages": NumberColumn(self._sums[:, 0]),

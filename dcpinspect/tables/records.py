@@ -58,7 +58,7 @@ class Made:
     """Returns the values as an Arrow array, if this is faster than to convert them."""
 
 
-ColumnValues = Numbers | Worded | Made | Sequence[Any]
+ColumnValues = NumberColumn | Worded | Made | Sequence[Any]
 """Numbers with a mask for null, words, values made on request, or plain values with None for null."""
 
 
@@ -182,7 +182,7 @@ def counted(numbers: npt.NDArray[np.int64], words: Sequence[str], *, with_zeros:
 
 
 def _taken(values: ColumnValues, rows: npt.NDArray[np.int64]) -> ColumnValues:
-    if isinstance(values, Numbers):
+    if isinstance(values, NumberColumn):
         return values.take(rows)
     if isinstance(values, Worded):
         return Worded(values.codes[rows], values.words)
@@ -193,7 +193,7 @@ def _taken(values: ColumnValues, rows: npt.NDArray[np.int64]) -> ColumnValues:
 
 
 def _plain_values(values: ColumnValues) -> list[Any]:
-    if isinstance(values, Numbers):
+    if isinstance(values, NumberColumn):
         plain: list[Any] = values.values.tolist()
         return plain if values.valid is None else [one if ok else None for one, ok in zip(plain, values.valid.tolist(), strict=True)]
     if isinstance(values, Worded):

@@ -40,7 +40,7 @@ class ShortTexts:
     """False for rows without a value; None: only ``texts`` says which rows have none."""
 
 
-def short_column(batch: MessageBatch, rows: Rows, name: str) -> Numbers | ShortTexts | None:
+def short_column(batch: MessageBatch, rows: Rows, name: str) -> NumberColumn | ShortTexts | None:
     """Returns a column that has a short form, for these messages; None if no message of the batch has a value."""
     maker = _MAKERS.get(name)
     if maker is not None:
@@ -74,7 +74,7 @@ def _distinct(values: Array, text: Callable[[int], str | None], valid: Mask | No
     return ShortTexts(inverse, [text(int(number)) for number in numbers], valid)
 
 
-def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: Numbers) -> ShortTexts:
+def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: NumberColumn) -> ShortTexts:
     """Returns names of flags, or the word of an enumeration; by layout, because each has its own words."""
     layout = batch.decoded.layout[rows]
     specs: dict[int, Field] = {}
@@ -149,9 +149,9 @@ def _pair(name: str) -> Callable[[MessageBatch, Rows], NumberColumn]:
     return lambda batch, rows: getattr(batch, name).take(rows)
 
 
-_MAKERS: dict[str, Callable[[MessageBatch, Rows], Numbers | ShortTexts | None]] = {
+_MAKERS: dict[str, Callable[[MessageBatch, Rows], NumberColumn | ShortTexts | None]] = {
     **{name: _plain(name) for name in ("row", "frame", "last_frame", "connection", "stream_offset", "length", "time_ns")},
-    "relative_ns": lambda batch, rows: Numbers(batch.time_ns[rows] - batch.origin_ns),
+    "relative_ns": lambda batch, rows: NumberColumn(batch.time_ns[rows] - batch.origin_ns),
     "file": lambda batch, rows: ShortTexts(
         batch.file[rows], [name.encode(errors="surrogateescape").decode(errors="backslashreplace") for name in batch.files]
     ),
@@ -165,7 +165,7 @@ _MAKERS: dict[str, Callable[[MessageBatch, Rows], Numbers | ShortTexts | None]] 
     "layout": _layout,
     "vbucket": _pair("vbucket"),
     "vbucket_from": lambda batch, rows: ShortTexts(np.zeros(len(rows), dtype=np.int64), ("request",), batch.vbucket_from_request[rows]),
-    "status": lambda batch, rows: Numbers(batch.decoded.specific[rows], batch.decoded.is_response[rows]),
+    "status": lambda batch, rows: NumberColumn(batch.decoded.specific[rows], batch.decoded.is_response[rows]),
     "status_name": lambda batch, rows: _distinct(batch.decoded.specific[rows], status_name, batch.decoded.is_response[rows]),
     "opaque": _decoded("opaque"),
     "cas": lambda batch, rows: NumberColumn(batch.decoded.cas[rows], ~batch.holds_token[rows]),

@@ -74,8 +74,8 @@ class Headers:
     @property
     def unusual(self) -> Column:
         """Places of the packets that another dissector should look at."""
-        found: Column = np.flatnonzero(self.classes == UNUSUAL)
-        return found
+        unusual_packets: Column = np.flatnonzero(self.classes == UNUSUAL)
+        return unusual_packets
 
 
 class HeaderParser:
@@ -258,7 +258,7 @@ def take_addresses(data: Octets, at: int, version: int, tcp: Ints, row: int) -> 
 
 
 @inline
-def unreached(data: Octets, at: int, end: int, wanted: Octets, tcp: Ints, row: int) -> bool:
+def unreached(data: Octets, at: int, end: int, wanted_ports: Octets, tcp: Ints, row: int) -> bool:
     """Writes the row of the TCP packet that an ICMP error at ``at`` quotes. Returns whether there is one that did not reach its goal.
 
     An error quotes the IP header and 8 bytes at least: the ports and the sequence number.
@@ -266,27 +266,27 @@ def unreached(data: Octets, at: int, end: int, wanted: Octets, tcp: Ints, row: i
     inner = at + 8
     if inner + 28 > end:
         return False
-    kind, why, version = data[at], data[at + 1], data[inner] >> 4
+    kind, code, version = data[at], data[at + 1], data[inner] >> 4
     if version == 4:
         ports, protocol, addresses = inner + (data[inner] & 15) * 4, data[inner + 9], inner + 12
-        is_error = (kind == 3 and why != 4) or (kind == 11 and why == 0)  # 4: the packet was too long
-        why = TIME_EXCEEDED if kind == 11 else min(why, TIME_EXCEEDED - 1)
+        is_error = (kind == 3 and code != 4) or (kind == 11 and code == 0)  # 4: the packet was too long
+        code = TIME_EXCEEDED if kind == 11 else min(code, TIME_EXCEEDED - 1)
     else:
         ports, protocol, addresses = inner + 40, data[inner + 6], inner + 8
-        is_error = kind == 1 or (kind == 3 and why == 0)
-        why = OF_IPV6 + (TIME_EXCEEDED if kind == 3 else min(why, TIME_EXCEEDED - 1))
+        is_error = kind == 1 or (kind == 3 and code == 0)
+        code = OF_IPV6 + (TIME_EXCEEDED if kind == 3 else min(code, TIME_EXCEEDED - 1))
     if not is_error or (version != 4 and version != 6) or protocol != 6 or ports < inner + 20 or ports + 8 > end:
         return False
     if version == 4 and be16(data, inner + 6) & 0x1FFF:
         return False  # a later fragment has no ports
-    if wanted[be16(data, ports)] == 0 and wanted[be16(data, ports + 2)] == 0:
+    if wanted_ports[be16(data, ports)] == 0 and wanted_ports[be16(data, ports + 2)] == 0:
         return False
     take_addresses(data, addresses, version, tcp, row)
     tcp[row, PORTS] = be16(data, ports)
     tcp[row, PORTS + 1] = be16(data, ports + 2)
     tcp[row, SEQ] = be32(data, ports + 4)
     tcp[row, ACKED] = 0
-    tcp[row, FLAGS] = UNREACHED * (1 + why)
+    tcp[row, FLAGS] = UNREACHED * (1 + code)
     tcp[row, PAYLOAD] = ports
     tcp[row, CAPTURED] = 0
     tcp[row, WIRE] = 0
@@ -381,7 +381,7 @@ def parse_headers(
     captured: Ints,
     wire: Ints,
     link_type: Ints,
-    wanted: Octets,
+    wanted_ports: Octets,
     classes: Octets,
     index: Ints,
     tcp: Ints,
@@ -392,34 +392,34 @@ def parse_headers(
     used = 0
     for i in range(len(offset)):
         start, end, wire_end = offset[i], offset[i] + captured[i], offset[i] + wire[i]
-        at = network_start(data, start, end, link_type[i])
-        inner = transport_start(data, at, end) if at >= 0 else at
+        ip_start = network_start(data, start, end, link_type[i])
+        inner = transport_start(data, ip_start, end) if ip_start >= 0 else ip_start
         if inner < 0:
             classes[i] = -inner
             continue
-        protocol = data[at + 9] if data[at] >> 4 == 4 else data[at + 6]
+        protocol = data[ip_start + 9] if data[ip_start] >> 4 == 4 else data[ip_start + 6]
         if protocol != 6:
-            classes[i] = class_of_other(data, at, inner, end, protocol)
-            if (protocol == 1 or protocol == 58) and unreached(data, inner, end, wanted, tcp, used):
-                tcp[used, NETWORK] = network_of(data, start, at, link_type[i])
+            classes[i] = class_of_other(data, ip_start, inner, end, protocol)
+            if (protocol == 1 or protocol == 58) and unreached(data, inner, end, wanted_ports, tcp, used):
+                tcp[used, NETWORK] = network_of(data, start, ip_start, link_type[i])
                 index[used] = i
                 used += 1
             continue
-        ip_end = ip_end_of(data, at, wire_end)
-        is_alone = ip_end == inner and wire_end - at > _PADDED
+        ip_end = ip_end_of(data, ip_start, wire_end)
+        is_alone = ip_end == inner and wire_end - ip_start > _PADDED
         payload = payload_start(data, inner, end, wire_end if is_alone else ip_end, is_alone)
         if payload < 0:
             classes[i] = -payload
             continue
         source, target = be16(data, inner), be16(data, inner + 2)
-        if wanted[source] == 0 and wanted[target] == 0:
+        if wanted_ports[source] == 0 and wanted_ports[target] == 0:
             classes[i] = OTHER_PORT
             other_ports[min(source, target) or max(source, target)] += 1  # no server has port 0
             continue
         classes[i] = USED
         index[used] = i
-        take_header(data, at, inner, end, tcp, used)
-        take_sizes(at, payload, end, payload if is_alone else ip_end, wire_end, tcp, used)
-        tcp[used, NETWORK] = network_of(data, start, at, link_type[i])
+        take_header(data, ip_start, inner, end, tcp, used)
+        take_sizes(ip_start, payload, end, payload if is_alone else ip_end, wire_end, tcp, used)
+        tcp[used, NETWORK] = network_of(data, start, ip_start, link_type[i])
         used += 1
     return used

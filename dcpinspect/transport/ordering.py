@@ -109,20 +109,20 @@ class PacketTables(TransportTables):
 
 
 @step
-def lacks_room(tables: TransportTables, c: int, other: int) -> bool:
-    """Returns whether a packet of connection ``c``, -1 for a new one, might fill a table, also if it ends connection ``other``."""
-    room, counts = 64, tables.counts
+def lacks_room(tables: TransportTables, c: int, replaced: int) -> bool:
+    """Returns whether a packet of connection ``c``, -1 for a new one, might fill a table, also if it ends connection ``replaced``."""
+    rows_needed, counts = 64, tables.counts
     if c >= 0:
-        room += 4 * (tables.flows[flow_of(tables, 2 * c)].nodes + tables.flows[flow_of(tables, 2 * c + 1)].nodes)
-    if other >= 0 and other != c:
-        room += 4 * (tables.flows[flow_of(tables, 2 * other)].nodes + tables.flows[flow_of(tables, 2 * other + 1)].nodes)
+        rows_needed += 4 * (tables.flows[flow_of(tables, 2 * c)].nodes + tables.flows[flow_of(tables, 2 * c + 1)].nodes)
+    if replaced >= 0 and replaced != c:
+        rows_needed += 4 * (tables.flows[flow_of(tables, 2 * replaced)].nodes + tables.flows[flow_of(tables, 2 * replaced + 1)].nodes)
     if counts.waiting > MAX_TOTAL_WAITING - (1 << 20):
-        room += 4 * counts.live
+        rows_needed += 4 * counts.live
     return bool(
-        len(tables.entries) - counts.entries < room
-        or len(tables.fresh) - counts.fresh < room
-        or len(tables.nodes) - counts.live < room
-        or len(tables.recent) // RECENT_HOLES - counts.recent < room
+        len(tables.entries) - counts.entries < rows_needed
+        or len(tables.fresh) - counts.fresh < rows_needed
+        or len(tables.nodes) - counts.live < rows_needed
+        or len(tables.recent) // RECENT_HOLES - counts.recent < rows_needed
         or len(tables.connections) - counts.connections < 2
         or len(tables.flows) - counts.flows < 8
         or len(tables.routes) - counts.routes < 2
@@ -185,17 +185,17 @@ def keep_offer(tables: TransportTables, side: int) -> None:
 
 
 @inline
-def start_sides(one: Side, other: Side, flags: int, seq: int, ack: int) -> None:
+def start_sides(sender: Side, receiver: Side, flags: int, seq: int, ack: int) -> None:
     """Sets the first byte of a SYN's side, ``seq``, and that of the other side if the SYN that this one answers was not captured.
 
     After bytes of the connection it is too late: they were taken for the middle of a connection, and may have been given out.
     """
-    if one.has_base == 0:
-        set_base(one, seq)
-        one.started = 1 if other.has_base == 0 or other.started == 1 else 0
-    if flags & ACK and other.has_base == 0:
-        set_base(other, ack)
-        other.started = one.started
+    if sender.has_base == 0:
+        set_base(sender, seq)
+        sender.started = 1 if receiver.has_base == 0 or receiver.started == 1 else 0
+    if flags & ACK and receiver.has_base == 0:
+        set_base(receiver, ack)
+        receiver.started = sender.started
 
 
 @inline
@@ -205,13 +205,13 @@ def goes_on(tables: TransportTables, side: int, size: int, acks_more: bool) -> b
     It sends bytes behind that, the last of ``size``. Or it acknowledges more than before, or goes on later: after an RST nobody does. Or it
     ends with a FIN, which ``size`` counts, before the number of the RST.
     """
-    one, connection, flow = tables.sides[side], tables.connections[side >> 1], tables.flows[flow_of(tables, side)]
+    direction, connection, flow = tables.sides[side], tables.connections[side >> 1], tables.flows[flow_of(tables, side)]
     if connection.closed_how == BY_RST and (acks_more or tables.segment.packet.time - connection.closed.time > WAIT_NS):
         return True
-    end = flow.next + distance(tables.segment.seq + size, one.base + flow.next)
+    end = flow.next + distance(tables.segment.seq + size, direction.base + flow.next)
     if size > tables.segment.full and end < flow.fin_at:
         return True
-    return bool(size > 0 and (one.has_base == 0 or end > max(last_waiting(tables, flow), flow.acked_to, flow.fin_at)))
+    return bool(size > 0 and (direction.has_base == 0 or end > max(last_waiting(tables, flow), flow.acked_to, flow.fin_at)))
 
 
 @inline
@@ -231,11 +231,11 @@ def take_back(tables: TransportTables, side: int) -> None:
 
 
 @inline
-def note_unreached(tables: TransportTables, c: int, end: int, why: int) -> None:
+def note_unreached(tables: TransportTables, c: int, end: int, error_code: int) -> None:
     """Notes that a packet of connection ``c``, which ``end`` of its address pair sent, did not arrive; ``c`` may be -1."""
     if c >= 0:
         connection = tables.connections[c]
-        connection.unreached = why if end == connection.client_end else -why
+        connection.unreached = error_code if end == connection.client_end else -error_code
 
 
 @inline
@@ -257,18 +257,18 @@ def note_window(flow: Flow, window: int, packet: Packet) -> None:
 def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
     """Enters the bytes of a segment where they are next, else keeps them waiting."""
     have, full, source, packet = segment.have, segment.full, segment.source, segment.packet
-    one, flow = tables.sides[side], tables.flows[own_flow(tables, side)]
-    if one.has_base == 0:
-        set_base(one, segment.seq)
+    direction, flow = tables.sides[side], tables.flows[own_flow(tables, side)]
+    if direction.has_base == 0:
+        set_base(direction, segment.seq)
     flow.payload += have
-    wanted = flow.next
-    offset = wanted + distance(segment.seq, one.base + wanted)
-    if offset < wanted:  # a retransmission, at least in part
-        old_bytes = min(full, wanted - offset)
+    next_offset = flow.next
+    offset = next_offset + distance(segment.seq, direction.base + next_offset)
+    if offset < next_offset:  # a retransmission, at least in part
+        old_bytes = min(full, next_offset - offset)
         old_have = min(have, old_bytes)
         late = late_bytes(tables, flow, offset, offset + old_have)
         flow.late += late
-        flow.filled += late if one.started else late - max(0, min(0, offset + old_have) - offset)
+        flow.filled += late if direction.started else late - max(0, min(0, offset + old_have) - offset)
         flow.duplicate += old_have - late
         offset += old_bytes
         full -= old_bytes
@@ -276,11 +276,11 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
         source += old_have
         if full == 0:
             return
-    if one.ended == 1:
+    if direction.ended == 1:
         flow.late += have
         return
     head = flow.head
-    is_next = offset == wanted and (head < 0 or tables.nodes[head].offset >= offset + full)
+    is_next = offset == next_offset and (head < 0 or tables.nodes[head].offset >= offset + full)
     if is_next and not (segment.acked > 0 and comes_early(tables, flow, segment.acked)):
         if have > 0:
             n = enter(tables, flow, have, source, packet)
@@ -306,10 +306,10 @@ def take_bytes(tables: TransportTables, side: int, segment: Segment) -> None:
 @inline
 def note_last(tables: TransportTables, side: int, last: int, is_fin: int) -> None:
     """Notes that a direction ends with sequence number ``last``, as a FIN or RST says. What an RST says holds until its side goes on."""
-    one, after = tables.sides[side], tables.flows[flow_of(tables, side)].next
-    fin_at = after + distance(last, one.base + after)
+    direction, after = tables.sides[side], tables.flows[flow_of(tables, side)].next
+    fin_at = after + distance(last, direction.base + after)
     if after <= fin_at <= after + WINDOW:
-        one.has_fin = is_fin
+        direction.has_fin = is_fin
         if fin_at > (0 if is_fin else after):
             tables.flows[own_flow(tables, side)].fin_at = fin_at
 
@@ -363,8 +363,8 @@ def read_packet(tables: PacketTables, tcp: Ints, i: int) -> None:
 @inline
 def has_routes(tables: TransportTables, pair: int) -> bool:
     """Returns whether packets of an address pair were in several networks, with the current one."""
-    known = tables.address_pairs[pair]
-    return bool(known.routes > 0 or (known.latest > 0 and known.network != tables.segment.network))
+    address_pair = tables.address_pairs[pair]
+    return bool(address_pair.routes > 0 or (address_pair.latest > 0 and address_pair.network != tables.segment.network))
 
 
 @step
@@ -425,41 +425,41 @@ def look_at_offers(tables: TransportTables, side: int) -> None:
 @step
 def learn_starts(tables: TransportTables, side: int) -> None:
     """Sets where the two directions begin, as far as the current packet shows it."""
-    segment, one, other = tables.segment, tables.sides[side], tables.sides[side ^ 1]
+    segment, sender, receiver = tables.segment, tables.sides[side], tables.sides[side ^ 1]
     flags, seq, ack = segment.flags, segment.seq, segment.ack
     if flags & SYN:
-        start_sides(one, other, flags, seq, ack)
-    if flags & ACK and other.has_base == 0 and one.started == 1 and distance(seq, one.base) == 0:
+        start_sides(sender, receiver, flags, seq, ack)
+    if flags & ACK and receiver.has_base == 0 and sender.started == 1 and distance(seq, sender.base) == 0:
         # before its first byte, a client has had nothing but the answer to its SYN, which was not captured
-        set_base(other, ack)
-        other.started = 1
-    if flags & RST and flags & ACK and one.has_base == 0 and other.started == 1 and distance(ack, other.base) > 0:
-        set_base(one, seq)  # whoever refuses a SYN acknowledges no byte: the rest of the connection was not captured
+        set_base(receiver, ack)
+        receiver.started = 1
+    if flags & RST and flags & ACK and sender.has_base == 0 and receiver.started == 1 and distance(ack, receiver.base) > 0:
+        set_base(sender, seq)  # whoever refuses a SYN acknowledges no byte: the rest of the connection was not captured
 
 
 @step
 def take_ack(tables: TransportTables, side: int) -> bool:
     """Notes what the current packet of a direction acknowledges of the other one; returns whether that is more than before."""
-    segment, other, connection = tables.segment, tables.sides[side ^ 1], tables.connections[side >> 1]
-    if segment.flags & ACK == 0 or other.has_base == 0:
+    segment, receiver, connection = tables.segment, tables.sides[side ^ 1], tables.connections[side >> 1]
+    if segment.flags & ACK == 0 or receiver.has_base == 0:
         return False
     is_reset = segment.flags & RST != 0
     flow = tables.flows[flow_of(tables, side ^ 1)]
-    acked = flow.next + distance(segment.ack, other.base + flow.next)
-    if other.has_fin == 1 and acked == flow.fin_at + 1:
+    acked = flow.next + distance(segment.ack, receiver.base + flow.next)
+    if receiver.has_fin == 1 and acked == flow.fin_at + 1:
         acked = flow.fin_at
     if flow.next < acked <= flow.next + WINDOW:
         segment.acked = acked
-    known = max(last_waiting(tables, flow), flow.acked_to)
-    if other.has_fin == 0 and acked == known + 1:  # a FIN, which was not captured, or not yet
-        acked = known
+    known_end = max(last_waiting(tables, flow), flow.acked_to)
+    if receiver.has_fin == 0 and acked == known_end + 1:  # a FIN, which was not captured, or not yet
+        acked = known_end
         if connection.closed_how == BY_FIN and connection.closed_by < 0:  # its own FIN came before
             connection.closed_by = side & 1
         elif not is_reset:
             note_close(connection, BY_FIN, 1 - (side & 1), segment.packet)
-    elif acked > known and connection.closed_how == BY_FIN and connection.closed_by == 1 - (side & 1) and other.has_fin == 0:
+    elif acked > known_end and connection.closed_how == BY_FIN and connection.closed_by == 1 - (side & 1) and receiver.has_fin == 0:
         take_back(tables, side ^ 1)
-    if not flow.acked_to < acked <= (known if is_reset else flow.next + WINDOW):
+    if not flow.acked_to < acked <= (known_end if is_reset else flow.next + WINDOW):
         return False
     acknowledge(tables, tables.flows[own_flow(tables, side ^ 1)], acked)
     return True
@@ -468,9 +468,9 @@ def take_ack(tables: TransportTables, side: int) -> bool:
 @step
 def note_end(tables: TransportTables, side: int, acks_more: bool) -> None:
     """Notes that the current packet shows its connection to be over, or that its side goes on behind what seemed to be the end."""
-    segment, connection, one = tables.segment, tables.connections[side >> 1], tables.sides[side]
+    segment, connection, sender = tables.segment, tables.connections[side >> 1], tables.sides[side]
     flags = segment.flags
-    is_in_doubt = connection.closed_how != OPEN and connection.closed_by == side & 1 and one.has_fin == 0
+    is_in_doubt = connection.closed_how != OPEN and connection.closed_by == side & 1 and sender.has_fin == 0
     if is_in_doubt and not flags & RST:
         size = segment.full + (1 if flags & FIN and connection.closed_how == BY_RST else 0)
         if goes_on(tables, side, size, acks_more):
@@ -484,11 +484,11 @@ def note_end(tables: TransportTables, side: int, acks_more: bool) -> None:
 @step
 def note_progress(tables: TransportTables, side: int) -> None:
     """Notes that a packet was sent behind the next byte wanted, and which window its sender announces."""
-    segment, one = tables.segment, tables.sides[side]
+    segment, sender = tables.segment, tables.sides[side]
     if tables.connections[side >> 1].flows <= 0:
         return
     flow = tables.flows[flow_of(tables, side)]
-    if one.has_base == 1 and distance(segment.seq, one.base + flow.next) > one.has_fin:
+    if sender.has_base == 1 and distance(segment.seq, sender.base + flow.next) > sender.has_fin:
         flow.passed = max(flow.passed, GIVEN_UP if segment.flags & FIN else SENT)
     if segment.flags & (SYN | RST) == 0 and (segment.takes == 0 or flow.shut_since != 0):
         note_window(flow, segment.takes, segment.packet)
@@ -515,12 +515,12 @@ def end_sides(tables: TransportTables, c: int) -> None:
     """Gives up gaps that were acknowledged long ago, or before an RST, and ends directions that are complete."""
     segment = tables.segment
     for x in range(2 * c, 2 * c + 2):
-        one, flow = tables.sides[x], tables.flows[flow_of(tables, x)]
+        direction, flow = tables.sides[x], tables.flows[flow_of(tables, x)]
         if segment.flags & RST:
             wait_no_more(tables, flow)
         if flow.head >= 0:
             give_up_overdue(tables, flow, packets_of(tables, x))
-        if one.ended == 0 and one.has_fin == 1 and flow.fin_at <= flow.next:
+        if direction.ended == 0 and direction.has_fin == 1 and flow.fin_at <= flow.next:
             end_side(tables, x, segment.packet, segment.packet.frame)
 
 
@@ -538,10 +538,10 @@ def take_packet(tables: TransportTables, side: int) -> None:
     note_end(tables, side, take_ack(tables, side))
     note_progress(tables, side)
     take_payload(tables, side)
-    one = tables.sides[side]
-    if segment.extra_full > 0 and segment.flags & (SYN | RST) == 0 and one.has_base + segment.full > 0:
+    sender = tables.sides[side]
+    if segment.extra_full > 0 and segment.flags & (SYN | RST) == 0 and sender.has_base + segment.full > 0:
         keep_offer(tables, side)
-    if segment.flags & (FIN | RST) and one.has_base == 1 and one.has_fin == 0:
+    if segment.flags & (FIN | RST) and sender.has_base == 1 and sender.has_fin == 0:
         note_last(tables, side, segment.seq + (0 if segment.flags & RST else segment.full), 0 if segment.flags & RST else 1)
     if tables.flows[flow_of(tables, client + 1)].head >= 0:
         drain(tables, tables.flows[flow_of(tables, client + 1)])

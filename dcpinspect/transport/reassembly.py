@@ -172,9 +172,9 @@ class Reassembler:
         if self.pairs.count > len(tables.address_pairs):
             tables.address_pairs = EndpointPairs(grown(tables.address_pairs.array, self.pairs.count))
         counts.entries = counts.fresh = 0
-        room = count + 2 * counts.live + 128
-        tables.entries = StreamEntries.zeros(room)
-        tables.fresh = np.empty(room, np.int64)
+        capacity = count + 2 * counts.live + 128
+        tables.entries = StreamEntries.zeros(capacity)
+        tables.fresh = np.empty(capacity, np.int64)
         tables.index, tables.pairs, tables.ends = headers.index, pairs, ends
         tables.times, tables.packets, tables.frames = batch.time_ns, batch.packets, batch.frames
         tables.segment.packet.file, tables.segment.place = batch.file, -1
@@ -228,8 +228,8 @@ class Reassembler:
     def take_companions(self) -> list[tuple[int, int]]:
         """Returns (packet that gave bytes, another packet with a fragment of the same datagram), by number, for those found since the last
         call."""
-        found, self._unusual.companions = self._unusual.companions, []
-        return found
+        companions, self._unusual.companions = self._unusual.companions, []
+        return companions
 
     @property
     def _known(self) -> ConnectionRows:
@@ -248,18 +248,18 @@ class Reassembler:
     @property
     def connections(self) -> list[Connection]:
         """The connections met so far; number ``n`` is at ``n - 1``."""
-        found = []
+        connections = []
         for number in range(1, self.count + 1):
             client, server = self.end(number, 0), self.end(number, 1)
             starts = "handshake" if self.has_handshake(number) else "mid-stream"
             packet = self._tables.connections[number - 1].first_packet
-            found.append(Connection(number, client, server, int(self.server_ports(number - 1)[0]), packet, starts))
-        return found
+            connections.append(Connection(number, client, server, int(self.server_ports(number - 1)[0]), packet, starts))
+        return connections
 
     def end(self, connection: int, side: int) -> str:
         """Returns the address of a connection's client (``side`` 0) or server (1), as text."""
-        one = self._tables.connections[connection - 1]
-        return self.pairs.address(one.pair, one.client_end ^ side)
+        row = self._tables.connections[connection - 1]
+        return self.pairs.address(row.pair, row.client_end ^ side)
 
     def server_ports(self, first: int) -> Column:
         """Returns the server ports of the connections met so far, without the first ``first`` connections."""
@@ -269,8 +269,8 @@ class Reassembler:
     def handshakes(self, first: int) -> npt.NDArray[np.bool_]:
         """Returns whether the SYN was captured, for the connections met so far without the first ``first``."""
         started = self._tables.sides.started[2 * first : 2 * self.count]
-        found: npt.NDArray[np.bool_] = (started.reshape(-1, 2) != 0).any(axis=1)
-        return found
+        has_handshake: npt.NDArray[np.bool_] = (started.reshape(-1, 2) != 0).any(axis=1)
+        return has_handshake
 
     @property
     def opened_by(self) -> Column:
@@ -318,32 +318,34 @@ class Reassembler:
 
     def _counted(self, sides: Column) -> Iterator[Column]:
         """Yields the columns ``COUNTED`` one by one: for millions of directions each column takes much memory."""
-        flows, places, aside = self._tables.flows, self._first_flows(sides // 2) + sides % 2, self._aside(sides)
+        flows, flow_rows, aside = self._tables.flows, self._first_flows(sides // 2) + sides % 2, self._aside(sides)
         for name in COUNTED:
-            column: Column = getattr(flows, name)[places]
+            column: Column = getattr(flows, name)[flow_rows]
             yield column + aside if name in ("payload", "unique") else column
 
     def _aside(self, sides: Column) -> Column:
         """Returns the bytes of those directions whose flows are put aside; 0 for others."""
-        said = np.maximum(-1 - self._known.flows[sides >> 1].astype(np.int64), 0)
-        found: Column = (said >> (sides & 1) * ASIDE_BITS + 1) & (1 << ASIDE_BITS - 1) - 1
-        return found
+        packed_sizes = np.maximum(-1 - self._known.flows[sides >> 1].astype(np.int64), 0)
+        byte_counts: Column = (packed_sizes >> (sides & 1) * ASIDE_BITS + 1) & (1 << ASIDE_BITS - 1) - 1
+        return byte_counts
 
-    def _first_flows(self, places: Column | slice = slice(None)) -> Column:
+    def _first_flows(self, connection_rows: Column | slice = slice(None)) -> Column:
         """Returns the row of the first flow of each connection, from 0. It is a row of nobody's if there is no flow, or if the flows are
         put aside."""
-        return np.maximum(self._known.flows[places].astype(np.int64), 0)
+        return np.maximum(self._known.flows[connection_rows].astype(np.int64), 0)
 
     def with_bytes(self, connections: Column) -> Column:
         """Returns those of these connections that carried a byte, or are known to lack one."""
         flows = self._tables.flows
         has_any = (flows.payload > 0) | (flows.missing > 0)
-        found = []
+        with_bytes = []
         for start in range(0, len(connections), AT_ONCE):
-            some = connections[start : start + AT_ONCE]
-            first = self._first_flows(some - 1)
-            found.append(some[has_any[first + C2S] | has_any[first + S2C] | (self._known.flows[some - 1] < -1)])
-        return np.concatenate([connections[:0], *found])
+            some_connections = connections[start : start + AT_ONCE]
+            first = self._first_flows(some_connections - 1)
+            with_bytes.append(
+                some_connections[has_any[first + C2S] | has_any[first + S2C] | (self._known.flows[some_connections - 1] < -1)]
+            )
+        return np.concatenate([connections[:0], *with_bytes])
 
     @property
     def count(self) -> int:
@@ -352,22 +354,22 @@ class Reassembler:
 
     def closed_at(self, connections: Column) -> tuple[Column, npt.NDArray[np.bool_]]:
         """Returns (when each connection was closed, whether the last byte of both its directions was given out by now)."""
-        known = self._tables.connections[connections - 1]
+        rows = self._tables.connections[connections - 1]
         sides = [self._tables.sides[2 * connections - side] for side in (2, 1)]
         is_ended = np.all([(side.ended != 0) | (side.has_base == 0) for side in sides], axis=0)
-        return known.closed.time, (known.closed_how != OPEN) & is_ended
+        return rows.closed.time, (rows.closed_how != OPEN) & is_ended
 
     def end_reset(self, before_ns: int) -> Iterator[StreamChunk]:
         """Yields what was still waiting, and the end, of connections that were reset before a time: nothing more can come on them."""
         counts = self._tables.counts
         sides = self._tables.sides[: 2 * self.count]
         is_open = ((sides.ended == 0) & (sides.has_base != 0)).reshape(-1, 2).any(axis=1)
-        found = np.flatnonzero(is_open & (self._known.closed_how == BY_RST) & (self._known.closed.time < before_ns))
-        whole = counts.connections
-        for index in found.tolist():
+        reset_rows = np.flatnonzero(is_open & (self._known.closed_how == BY_RST) & (self._known.closed.time < before_ns))
+        connection_count = counts.connections
+        for index in reset_rows.tolist():
             counts.connections = index + 1  # closed up to this one
             chunks = list(self._swept(close_sides, max(0, self.packets - 1), self._time_ns, 2 * index))
-            counts.connections = whole
+            counts.connections = connection_count
             yield from chunks
 
     def keep(self, staying: Column) -> None:
@@ -379,29 +381,29 @@ class Reassembler:
         tables, counts = self._tables, self._tables.counts
         flows = tables.flows[: counts.flows]
         waits = flows.number[(flows.head >= 0) | (flows.stray >= 0) | (flows.offer >= 0)]
-        is_known = np.zeros(counts.connections, dtype=np.bool_)
-        is_known[waits >> 1] = True
-        is_known[np.append(0, staying - 1)] = True
+        is_kept = np.zeros(counts.connections, dtype=np.bool_)
+        is_kept[waits >> 1] = True
+        is_kept[np.append(0, staying - 1)] = True
         latest = tables.address_pairs.latest[: self.pairs.count].astype(np.int64) - 1
         routes = tables.routes[1 : counts.routes]
         last = np.unique(np.concatenate((latest, routes.latest.astype(np.int64) - 1)))
         last = last[last >= 0]
-        last = last[~is_known[last]]
-        is_known[last[-MOST_LAST:]] = True
-        known, goes = np.flatnonzero(is_known), np.flatnonzero(~is_known)
-        self._dropped += self._sums(goes)
-        tables.connections = ConnectionRows(only(tables.connections.array, known))
-        tables.sides = Sides(only(tables.sides.array, (2 * known[:, None] + np.arange(2)).reshape(-1)))
-        for some in (tables.address_pairs, routes):
-            some.latest[~np.append(False, is_known)[some.latest]] = 0
+        last = last[~is_kept[last]]
+        is_kept[last[-MOST_LAST:]] = True
+        kept_rows, dropped_rows = np.flatnonzero(is_kept), np.flatnonzero(~is_kept)
+        self._dropped += self._sums(dropped_rows)
+        tables.connections = ConnectionRows(only(tables.connections.array, kept_rows))
+        tables.sides = Sides(only(tables.sides.array, (2 * kept_rows[:, None] + np.arange(2)).reshape(-1)))
+        for table in (tables.address_pairs, routes):
+            table.latest[~np.append(False, is_kept)[table.latest]] = 0
         has_pair = tables.address_pairs.latest[: self.pairs.count] > 0
         has_pair[routes.pair[routes.latest > 0]] = True
         numbers = self.pairs.keep(has_pair)
         tables.address_pairs = EndpointPairs(grown(tables.address_pairs.array[np.flatnonzero(has_pair)], 16))
         self._keep_routes(routes[has_pair[routes.pair]], numbers)
-        pairs = tables.connections.pair[known]
-        tables.connections.pair[known] = np.where(pairs >= 0, numbers[pairs], -1)
-        self._keep_flows(known[tables.connections.flows[known] > 0])
+        pairs = tables.connections.pair[kept_rows]
+        tables.connections.pair[kept_rows] = np.where(pairs >= 0, numbers[pairs], -1)
+        self._keep_flows(kept_rows[tables.connections.flows[kept_rows] > 0])
 
     def _keep_routes(self, routes: Routes, numbers: Column) -> None:
         """Keeps only these routes, in their order; ``numbers``: the new number of each address pair."""
@@ -414,13 +416,13 @@ class Reassembler:
         self._tables.routes = Routes(np.concatenate((np.zeros(1, routes.array.dtype), routes.array, np.zeros(4, routes.array.dtype))))
         self._tables.counts.routes = 1 + len(routes)
 
-    def _keep_flows(self, places: Column) -> None:
+    def _keep_flows(self, connection_rows: Column) -> None:
         """Keeps flows of these connections only."""
         tables, counts = self._tables, self._tables.counts
-        first = tables.connections.flows[places]
+        first = tables.connections.flows[connection_rows]
         tables.flows = Flows(grown(tables.flows.array[np.append((0, 1), (first[:, None] + np.arange(2)).reshape(-1))], 32))
-        tables.connections.flows[places] = 2 + 2 * np.arange(len(places))
-        counts.flows, counts.hand = 2 + 2 * len(places), 2
+        tables.connections.flows[connection_rows] = 2 + 2 * np.arange(len(connection_rows))
+        counts.flows, counts.hand = 2 + 2 * len(connection_rows), 2
         holes = np.flatnonzero(tables.flows.recent > 0)
         recent = tables.recent.array.reshape(-1, RECENT_HOLES)
         rows = np.append(0, tables.flows.recent[holes])
@@ -430,13 +432,16 @@ class Reassembler:
 
     def left(self, staying: Column) -> list[DirectionAccount]:
         """Returns the counts of bytes of all connections but these, one account for each direction."""
-        others = np.setdiff1d(np.arange(self.count), staying - 1)
-        return [DirectionAccount(0, side, *sums) for side, sums in enumerate((self._dropped + self._sums(others)).tolist())]
+        other_rows = np.setdiff1d(np.arange(self.count), staying - 1)
+        return [DirectionAccount(0, side, *sums) for side, sums in enumerate((self._dropped + self._sums(other_rows)).tolist())]
 
-    def _sums(self, places: Column) -> Column:
+    def _sums(self, connection_rows: Column) -> Column:
         packets = self._tables.sides.packets
         return np.array(
-            [[packets[2 * places + side].sum(), *(column.sum() for column in self._counted(2 * places + side))] for side in (C2S, S2C)]
+            [
+                [packets[2 * connection_rows + side].sum(), *(column.sum() for column in self._counted(2 * connection_rows + side))]
+                for side in (C2S, S2C)
+            ]
         )
 
     @property
@@ -446,17 +451,17 @@ class Reassembler:
 
     def lifetimes_of(self, connections: Column) -> list[Lifetime]:
         """Returns when these connections, by number, were seen so far."""
-        known = self._tables.connections[connections - 1]
+        rows = self._tables.connections[connections - 1]
         columns = (
-            known.first_file,
-            known.first_time,
-            known.last_time,
-            np.array(_CLOSED)[known.closed_how],
-            np.where(known.closed_how != OPEN, known.closed_by, -1),
-            known.closed.number,
-            known.closed.frame,
-            known.closed.file,
-            known.closed.time,
+            rows.first_file,
+            rows.first_time,
+            rows.last_time,
+            np.array(_CLOSED)[rows.closed_how],
+            np.where(rows.closed_how != OPEN, rows.closed_by, -1),
+            rows.closed.number,
+            rows.closed.frame,
+            rows.closed.file,
+            rows.closed.time,
             self._tables.flows.jump[self._first_flows(connections - 1)],
         )
         return [Lifetime(*fields) for fields in zip(*(column.tolist() for column in columns), strict=True)]
@@ -539,7 +544,7 @@ class Reassembler:
         holes: tuple[tuple[int, int], ...] = ()
         if holed:
             missing = sources == HOLE
-            holes = tuple((at, at + size) for at, size in zip(offsets[missing].tolist(), lengths[missing].tolist(), strict=True))
+            holes = tuple((start, start + size) for start, size in zip(offsets[missing].tolist(), lengths[missing].tolist(), strict=True))
             if holes and holes[0][1] - holes[0][0] > MAX_FILLED_HOLE:
                 offset = holes[0][1]
         columns = np.empty((6, len(entries)), np.int64)  # copies: otherwise a chunk would keep the batch's entries alive
@@ -568,19 +573,19 @@ class Reassembler:
 
     def _entry_places(self, entries: StreamEntries) -> Column:
         source = entries.source
-        given = source >= 0
-        places = np.where(source <= HELD, entries.place, NOWHERE)
-        places[given] = self._places(source[given])
-        return places
+        is_in_batch = source >= 0
+        file_places = np.where(source <= HELD, entries.place, NOWHERE)
+        file_places[is_in_batch] = self._places(source[is_in_batch])
+        return file_places
 
     def _places(self, source: Column) -> Column:
         """Returns where the bytes at these places of the batch's data are in their file."""
-        places: Column = self._file_offset + source
+        file_places: Column = self._file_offset + source
         beside = np.flatnonzero(source >= self._data_size)
         if len(beside):
             start, origin = self._origins[np.searchsorted(self._origins[:, 0], source[beside], "right") - 1].T
-            places[beside] = np.where(origin >= 0, places[beside] - start + origin, SCATTERED)
-        return places
+            file_places[beside] = np.where(origin >= 0, file_places[beside] - start + origin, SCATTERED)
+        return file_places
 
     def _hold(self, data: Bytes, fresh: Column) -> None:
         """Copies the bytes of segments that go on waiting, since the batch's buffer is not kept."""
@@ -595,11 +600,11 @@ class Reassembler:
         size = int(lengths.sum())
         if self._held_used + size > len(self._held):
             self._compact(size)
-        at = self._held_used + np.cumsum(lengths) - lengths
-        self._copy_nodes(fresh, at, data, self._held, self._held)
+        held_start = self._held_used + np.cumsum(lengths) - lengths
+        self._copy_nodes(fresh, held_start, data, self._held, self._held)
         if self._with_places:
             nodes.place[fresh] = self._places(nodes.source[fresh])
-        nodes.source[fresh] = HELD - at
+        nodes.source[fresh] = HELD - held_start
         self._held_used += size
 
     def _compact(self, more: int) -> None:
@@ -609,14 +614,14 @@ class Reassembler:
         lengths = nodes.length[live]
         size = int(lengths.sum())
         held = np.empty(2 * (size + more), np.uint8)
-        at = np.cumsum(lengths) - lengths
-        self._copy_nodes(live, at, np.empty(0, np.uint8), self._held, held)
-        nodes.source[live] = HELD - at
+        held_start = np.cumsum(lengths) - lengths
+        self._copy_nodes(live, held_start, np.empty(0, np.uint8), self._held, held)
+        nodes.source[live] = HELD - held_start
         self._held, self._held_used = held, size
 
-    def _copy_nodes(self, chosen: Column, at: Column, data: Bytes, held: Bytes, target: Bytes) -> None:
-        nodes, entries = self._tables.nodes, StreamEntries.zeros(len(chosen))
-        entries.offset, entries.length, entries.source = at, nodes.length[chosen], nodes.source[chosen]
+    def _copy_nodes(self, node_rows: Column, target_start: Column, data: Bytes, held: Bytes, target: Bytes) -> None:
+        nodes, entries = self._tables.nodes, StreamEntries.zeros(len(node_rows))
+        entries.offset, entries.length, entries.source = target_start, nodes.length[node_rows], nodes.source[node_rows]
         gather(data, held, GatherTables(entries), target, 0)
 
 

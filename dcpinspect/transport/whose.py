@@ -45,19 +45,19 @@ def distance(a: int, b: int) -> int:
 
 
 @inline
-def set_base(one: Side, seq: int) -> None:
+def set_base(direction: Side, seq: int) -> None:
     """Sets the sequence number of the first byte of a direction."""
-    one.base = distance(seq, 0)
-    one.has_base = 1
+    direction.base = distance(seq, 0)
+    direction.has_base = 1
 
 
 @inline
 def latest_in(tables: TransportTables, pair: int, network: int) -> int:
     """Returns the latest connection of an address pair in a network, or -1."""
-    known = tables.address_pairs[pair]
-    if network == known.network:
-        return int(known.latest - 1)
-    r = known.routes
+    address_pair = tables.address_pairs[pair]
+    if network == address_pair.network:
+        return int(address_pair.latest - 1)
+    r = address_pair.routes
     while r > 0 and tables.routes[r].network != network:
         r = tables.routes[r].next
     return int(tables.routes[r].latest - 1) if r > 0 else -1
@@ -66,11 +66,11 @@ def latest_in(tables: TransportTables, pair: int, network: int) -> int:
 @inline
 def note_route(tables: TransportTables, pair: int, c: int) -> None:
     """Notes that the current packet, on an address pair, is of connection ``c``: the next one in its network is likely to be, too."""
-    network, known, count = tables.segment.network, tables.address_pairs[pair], 0
-    if network == known.network:
-        known.latest = c + 1
+    network, address_pair, count = tables.segment.network, tables.address_pairs[pair], 0
+    if network == address_pair.network:
+        address_pair.latest = c + 1
         return
-    r = known.routes
+    r = address_pair.routes
     while r > 0 and tables.routes[r].network != network:
         r = tables.routes[r].next
         count += 1
@@ -82,8 +82,8 @@ def note_route(tables: TransportTables, pair: int, c: int) -> None:
         route = tables.routes[r]
         route.pair = pair
         route.network = network
-        route.next = known.routes
-        known.routes = r
+        route.next = address_pair.routes
+        address_pair.routes = r
     tables.routes[r].latest = c + 1
 
 
@@ -131,22 +131,22 @@ def fit_of(tables: TransportTables, c: int, end: int) -> int:
     -1 if not; 0 if there is nothing to compare."""
     if c < 0 or tables.connections[c].closed_how == REPLACED:
         return -1
-    side, found = 2 * c + (0 if end == tables.connections[c].client_end else 1), 0
-    one, other = tables.sides[side], tables.sides[side ^ 1]
+    side, fit = 2 * c + (0 if end == tables.connections[c].client_end else 1), 0
+    sender, receiver = tables.sides[side], tables.sides[side ^ 1]
     flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     if flags & SYN:
-        if one.has_base == 1:
-            return 1 if distance(seq, one.base) == 0 else -1
-        if flags & ACK and other.has_base == 1:
-            return 1 if 0 <= distance(ack, other.base) < 65_536 else -1
-        return -other.has_base
-    for way in range(2 if flags & ACK else 1):
-        if tables.sides[side ^ way].has_base == 1:
-            number = ack if way == 1 else seq
-            if abs(distance(number, tables.sides[side ^ way].base + next_of(tables, side ^ way))) > RESET_REACH:
+        if sender.has_base == 1:
+            return 1 if distance(seq, sender.base) == 0 else -1
+        if flags & ACK and receiver.has_base == 1:
+            return 1 if 0 <= distance(ack, receiver.base) < 65_536 else -1
+        return -receiver.has_base
+    for turn in range(2 if flags & ACK else 1):
+        if tables.sides[side ^ turn].has_base == 1:
+            number = ack if turn == 1 else seq
+            if abs(distance(number, tables.sides[side ^ turn].base + next_of(tables, side ^ turn))) > RESET_REACH:
                 return -1
-            found = 1
-    return found
+            fit = 1
+    return fit
 
 
 @inline
@@ -157,12 +157,12 @@ def connection_in(tables: TransportTables, pair: int, end: int) -> int:
     Two customers may have the same addresses, each in its own network. Or one conversation is seen in several: with a tag and without, each
     direction with another tag, outside and inside a tunnel. So the numbers of TCP decide, and the network says whose to try first.
     """
-    own, known = latest_in(tables, pair, tables.segment.network), tables.address_pairs[pair]
-    fit = fit_of(tables, own, end)
+    same_network, address_pair = latest_in(tables, pair, tables.segment.network), tables.address_pairs[pair]
+    fit = fit_of(tables, same_network, end)
     if fit == 1:
-        return own
-    unsure = own if fit == 0 else -1
-    c, r = known.latest - 1, known.routes
+        return same_network
+    unsure = same_network if fit == 0 else -1
+    c, r = address_pair.latest - 1, address_pair.routes
     while True:
         fit = fit_of(tables, c, end)
         if fit == 1:
@@ -171,8 +171,8 @@ def connection_in(tables: TransportTables, pair: int, end: int) -> int:
         if r == 0:
             break
         c, r = tables.routes[r].latest - 1, tables.routes[r].next
-    if own >= 0 and tables.connections[own].closed_how != REPLACED:
-        return int(own)
+    if same_network >= 0 and tables.connections[same_network].closed_how != REPLACED:
+        return int(same_network)
     if unsure >= 0:
         return int(unsure)
     if tables.segment.flags & SYN or (tables.segment.have > 0 and not tables.segment.flags & RST):
@@ -184,23 +184,23 @@ def connection_in(tables: TransportTables, pair: int, end: int) -> int:
 def is_far_off(tables: TransportTables, side: int) -> bool:
     """Returns whether a packet cannot belong to its connection: the next connection on the same addresses has numbers that rise by the
     clock."""
-    one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
+    direction, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
     flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
-    if one.has_base == 0:  # all that is known of a connection is the SYN of the other side
+    if direction.has_base == 0:  # all that is known of a connection is the SYN of the other side
         return bool(
             flags & ACK and tables.sides[side ^ 1].started == 1 and not 0 <= distance(ack, tables.sides[side ^ 1].base) < STRAY_REACH
         )
-    gap = distance(seq, one.base + flow.next)
-    known = last_waiting(tables, flow)
+    gap = distance(seq, direction.base + flow.next)
+    known_end = last_waiting(tables, flow)
     if flags & RST:  # an endpoint takes only the number that it waits for
         first = max(flow.acked_to, flow.next - AFTER_CLOSE)
-        return not first <= flow.next + gap <= max(known, flow.acked_to) + RESET_REACH
+        return not first <= flow.next + gap <= max(known_end, flow.acked_to) + RESET_REACH
     if tables.connections[side >> 1].closed_how == OPEN:
         return bool(abs(gap) > WINDOW)
-    if one.ended == 1 and gap >= 0 and gap + tables.segment.have > 0 and tables.connections[side >> 1].closed_how == BY_RST:
+    if direction.ended == 1 and gap >= 0 and gap + tables.segment.have > 0 and tables.connections[side >> 1].closed_how == BY_RST:
         return True  # who sends on did not send the RST, but the direction has ended by it
     before = min(WINDOW, flow.next + AFTER_CLOSE)
-    return bool(gap < -before or gap > (AFTER_END if one.ended == 1 else known - flow.next + AFTER_CLOSE))
+    return bool(gap < -before or gap > (AFTER_END if direction.ended == 1 else known_end - flow.next + AFTER_CLOSE))
 
 
 @inline
@@ -221,27 +221,27 @@ def comes_again(tables: TransportTables, side: int) -> bool:
 def begins_anew(tables: TransportTables, side: int) -> bool:
     """Returns whether the current packet, a SYN, cannot belong to the connection on its addresses."""
     flags, first, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
-    one, other = tables.sides[side], tables.sides[side ^ 1]
+    sender, receiver = tables.sides[side], tables.sides[side ^ 1]
     is_soon = abs(tables.segment.packet.time - tables.connections[side >> 1].first_time) < COPY_NS
-    if one.has_base == 1:
-        if one.started == 0 and is_soon and 0 < distance(one.base, first) < STRAY_REACH:
+    if sender.has_base == 1:
+        if sender.started == 0 and is_soon and 0 < distance(sender.base, first) < STRAY_REACH:
             return False  # its own SYN, which stands in the file behind bytes of it
-        return bool(distance(first, one.base) != 0 or (not flags & ACK and comes_again(tables, side)))
-    if other.has_base == 0:
+        return bool(distance(first, sender.base) != 0 or (not flags & ACK and comes_again(tables, side)))
+    if receiver.has_base == 0:
         return bool(tables.connections[side >> 1].closed_how != OPEN)
-    if other.started == 0:
-        return not (flags & ACK and is_soon and 0 <= distance(other.base, ack) < STRAY_REACH)
+    if receiver.started == 0:
+        return not (flags & ACK and is_soon and 0 <= distance(receiver.base, ack) < STRAY_REACH)
     if flags & ACK:
-        return not 0 <= distance(ack, other.base) < 65_536  # a SYN may carry data
+        return not 0 <= distance(ack, receiver.base) < 65_536  # a SYN may carry data
     return bool(tables.flows[flow_of(tables, side ^ 1)].next > 0)
 
 
 @inline
 def is_established(tables: TransportTables, c: int) -> bool:
     """Returns whether both ends may believe in a connection: it began, and not all of it ended with a FIN, or not long ago."""
-    one, other, connection = tables.sides[2 * c], tables.sides[2 * c + 1], tables.connections[c]
-    has_begun = one.has_base + other.has_base == 2 or connection.flows > 0
-    is_open = one.has_base > one.has_fin or other.has_base > other.has_fin
+    client, server, connection = tables.sides[2 * c], tables.sides[2 * c + 1], tables.connections[c]
+    has_begun = client.has_base + server.has_base == 2 or connection.flows > 0
+    is_open = client.has_base > client.has_fin or server.has_base > server.has_fin
     return bool(has_begun and (is_open or tables.segment.packet.time - connection.last_time < WAIT_NS))
 
 
@@ -257,8 +257,8 @@ def replace(tables: TransportTables, c: int) -> None:
 @inline
 def leave(tables: TransportTables, c: int) -> None:
     """Ends connection ``c``, which another one follows, unless it goes on in another network."""
-    known = tables.address_pairs[tables.connections[c].pair]
-    is_left, r = known.latest != c + 1, known.routes
+    address_pair = tables.address_pairs[tables.connections[c].pair]
+    is_left, r = address_pair.latest != c + 1, address_pair.routes
     while r > 0 and is_left:
         is_left = tables.routes[r].latest != c + 1
         r = tables.routes[r].next
@@ -271,9 +271,9 @@ def leave(tables: TransportTables, c: int) -> None:
 @inline
 def is_behind_syn(tables: TransportTables, side: int, number: int) -> bool:
     """Returns whether a sequence number of a direction belongs to the SYN that waits there, and not to the connection."""
-    one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
-    ahead, apart = distance(number, tables.nodes[flow.stray].offset), distance(number, one.base + flow.next + one.has_fin)
-    is_other = one.has_base == 0 or abs(apart) >= STRAY_REACH or (ahead == 0 and apart != 0)
+    direction, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
+    ahead, apart = distance(number, tables.nodes[flow.stray].offset), distance(number, direction.base + flow.next + direction.has_fin)
+    is_other = direction.has_base == 0 or abs(apart) >= STRAY_REACH or (ahead == 0 and apart != 0)
     return bool(is_other and 0 <= ahead < STRAY_REACH)
 
 
@@ -284,9 +284,9 @@ def agrees(tables: TransportTables, side: int, is_off: bool) -> bool:
     ``is_off``: the packet cannot belong to the connection on its addresses.
     """
     flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
-    own, answered = tables.flows[flow_of(tables, side)].stray, tables.flows[flow_of(tables, side ^ 1)].stray
-    if own >= 0:
-        node = tables.nodes[own]
+    stray, answered = tables.flows[flow_of(tables, side)].stray, tables.flows[flow_of(tables, side ^ 1)].stray
+    if stray >= 0:
+        node = tables.nodes[stray]
         if node.flags & SYN:
             if not flags & SYN and is_behind_syn(tables, side, seq):
                 return True
@@ -330,32 +330,32 @@ def open_at_strays(tables: TransportTables, side: int) -> int:
     flags, seq, ack = tables.segment.flags, tables.segment.seq, tables.segment.ack
     first, jump = packet, 0
     client = side ^ (1 if flags & ACK else 0) if flags & SYN else -1
-    for way in range(2):
-        flow = tables.flows[flow_of(tables, side ^ way)]
+    for flip in range(2):
+        flow = tables.flows[flow_of(tables, side ^ flip)]
         if flow.stray < 0:
             continue
         node = tables.nodes[flow.stray]
         apart = distance(ack, node.offset) if flags & ACK else distance(seq, node.needs)
-        if way == 0:
+        if flip == 0:
             apart = distance(seq, node.offset)
             jump = distance(node.offset, tables.sides[side].base + flow.next)
         if abs(apart) >= STRAY_REACH:
             drop_stray(tables, flow)
             continue
         if node.flags & SYN:
-            client = side ^ way ^ (1 if node.flags & ACK else 0)
+            client = side ^ flip ^ (1 if node.flags & ACK else 0)
         if node.packet.number < first.number:
             first = node.packet
     turn = max(client, 0) & 1
-    opened = open_connection(tables, tables.connections[old].pair, tables.connections[old].client_end ^ turn, first)
-    for way in range(2):
-        before, new = tables.flows[flow_of(tables, 2 * old + way)], tables.flows[own_flow(tables, 2 * opened + (way ^ turn))]
+    new_connection = open_connection(tables, tables.connections[old].pair, tables.connections[old].client_end ^ turn, first)
+    for flip in range(2):
+        before, new = tables.flows[flow_of(tables, 2 * old + flip)], tables.flows[own_flow(tables, 2 * new_connection + (flip ^ turn))]
         new.opened_by = packet.number
         new.jump = jump if client < 0 else 0
         new.stray = before.stray
         before.stray = -1
     leave(tables, old)
-    return opened
+    return new_connection
 
 
 @inline

@@ -16,9 +16,9 @@ def records(*rows: tuple[int, str, int]) -> Records:
     seconds, names, messages = zip(*rows, strict=True) if rows else ((), (), ())
     relative = np.array(seconds, dtype=np.int64) * S
     columns: dict[str, ColumnValues] = {
-        "time": Numbers(relative + 1_712_404_860 * S),
-        "relative_ns": Numbers(relative),
-        "interval_ns": Numbers(np.full(len(rows), S)),
+        "time": NumberColumn(relative + 1_712_404_860 * S),
+        "relative_ns": NumberColumn(relative),
+        "interval_ns": NumberColumn(np.full(len(rows), S)),
         "name": list(names),
         "side": ["request"] * len(rows),
         "messages": NumberColumn(np.array(messages, dtype=np.int64)),

@@ -144,15 +144,15 @@ class Direction:
 
     def add(self, chunk: StreamChunk) -> None:
         """Takes more cipher text."""
-        data, at, end = chunk.data, chunk.offset, chunk.offset + len(chunk.data)
+        data, start, end = chunk.data, chunk.offset, chunk.offset + len(chunk.data)
         for hole, after in (*chunk.holes, (end, end)):
-            if hole > at:
-                piece = data[at - chunk.offset : hole - chunk.offset].tobytes()
-                if self._runs and self._runs[-1].end == at:
+            if hole > start:
+                piece = data[start - chunk.offset : hole - chunk.offset].tobytes()
+                if self._runs and self._runs[-1].end == start:
                     self._runs[-1].data += piece
                 else:
-                    self._runs.append(_CapturedRun(at, bytearray(piece)))
-            at = max(at, after)
+                    self._runs.append(_CapturedRun(start, bytearray(piece)))
+            start = max(start, after)
         if not self._has_begun and (len(data) or chunk.is_end):
             self._has_begun = True
             self._is_start = chunk.is_start
@@ -201,14 +201,14 @@ class Direction:
         The record is in the second half of its row, since the first records may have the keys of the handshake.
         """
         columns = self._columns()
-        for place, run in enumerate(self._runs):
+        for run_number, run in enumerate(self._runs):
             rows = whole_records(run.data)
             if rows:
-                chosen = min(range(len(rows) // 2, len(rows)), key=lambda row: rows[row][1] - rows[row][0])
-                self._sampled = place, [start for start, _ in rows], chosen
+                sample_row = min(range(len(rows) // 2, len(rows)), key=lambda row: rows[row][1] - rows[row][0])
+                self._sampled = run_number, [start for start, _ in rows], sample_row
                 first_ends = run.start + rows[0][1]
                 self.sampled_by = int(columns[5, np.searchsorted(columns[0], first_ends - 1, "right") - 1])
-                return bytes(run.data[slice(*rows[chosen])])
+                return bytes(run.data[slice(*rows[sample_row])])
         self.sampled_by = int(columns[5].max(initial=0))
         return None
 
@@ -216,14 +216,14 @@ class Direction:
         """Sets the keys, and the number that the sample has under them. What comes before the row of the sample is lost."""
         assert self._sampled is not None
         self.not_before(self.sampled_by)
-        place, starts, chosen = self._sampled
+        run_number, starts, sample_row = self._sampled
         self.begin([keys], keys.suite)
-        first = max(0, chosen - sequence)  # records before it have other keys, of the handshake
-        self._place, self._sequence = 0, sequence - (chosen - first)
+        first = max(0, sample_row - sequence)  # records before it have other keys, of the handshake
+        self._place, self._sequence = 0, sequence - (sample_row - first)
         self._was_handshake = self._sequence == 0
-        for run, following in pairwise(self._runs[: place + 1]):
+        for run, following in pairwise(self._runs[: run_number + 1]):
             self._lose(following.start, run)
-        del self._runs[:place]
+        del self._runs[:run_number]
         self._step(self._runs[0], starts[first])
         self.is_lost = False
 
@@ -270,22 +270,25 @@ class Direction:
         while not self.wants_keys:
             if self.is_lost and not self._find(run, is_last=is_last):
                 return
-            at = run.at
-            if at + HEADER > len(data):
+            record_start = run.at
+            if record_start + HEADER > len(data):
                 return
-            if not RECORD.match(data, at) or (size := int.from_bytes(data[at + 3 : at + 5], "big")) > MOST_RECORD - HEADER:
+            if (
+                not RECORD.match(data, record_start)
+                or (size := int.from_bytes(data[record_start + 3 : record_start + 5], "big")) > MOST_RECORD - HEADER
+            ):
                 self.is_lost = True
                 self._reader.lose()
                 continue
-            end = at + HEADER + size
+            end = record_start + HEADER + size
             if end > len(data):
                 if not is_last:
                     self._next_record = run.start + end
                     self._lost_records += 1
                 return
-            record = bytes(data[at:end])
+            record = bytes(data[record_start:end])
             run.at = end
-            if not self._open(record, run.start + at):
+            if not self._open(record, run.start + record_start):
                 self._refuse(record)
 
     def _open(self, record: bytes, offset: int) -> bool:
@@ -298,13 +301,13 @@ class Direction:
         if kind == CHANGE_CIPHER and self._suite is not None and self._suite.version == TLS13:
             self._count(record, offset)
             return True
-        opened = self._chain[self._place].open(self._sequence, record)
-        if opened is None:
-            opened = self._try(record, offset)
-            if opened is None:
+        opened_record = self._chain[self._place].open(self._sequence, record)
+        if opened_record is None:
+            opened_record = self._try(record, offset)
+            if opened_record is None:
                 return False
         self._sequence += 1
-        self._take(opened[0], opened[1], record, offset)
+        self._take(opened_record[0], opened_record[1], record, offset)
         return True
 
     def _open_plain(self, kind: int, record: bytes, offset: int) -> bool:
@@ -319,11 +322,11 @@ class Direction:
             self._count(record, offset)
             return True
         if self._suite.version == TLS12 and (kind == APPLICATION or self.is_lost):
-            opened = self._try(record, offset)
-            if opened is None:
+            opened_record = self._try(record, offset)
+            if opened_record is None:
                 return False
             self._sequence += 1
-            self._take(opened[0], opened[1], record, offset)
+            self._take(opened_record[0], opened_record[1], record, offset)
             return True
         if kind == ALERT and len(record) == HEADER + 2 and not self._has_told:
             self._alert(record[HEADER:])
@@ -341,14 +344,16 @@ class Direction:
         self._earn(offset + len(record))
         most = self._lost_bytes // (HEADER + 16) + 2 if self._lost_bytes or self.is_lost else 1
         likely = min(most - 1, int(self._lost_bytes / (self._sizes / self._sealed if self._sealed else 400)))
-        for place in range(max(0, self._place), len(self._chain)):
-            is_same = place == self._place
+        for chain_index in range(max(0, self._place), len(self._chain)):
+            is_same = chain_index == self._place
             first = self._sequence if is_same else 0
-            ahead = self._ahead(self._chain[place], record, first, outward(self._lost_records if is_same else 0, likely, min(most, TRIALS)))
+            ahead = self._ahead(
+                self._chain[chain_index], record, first, outward(self._lost_records if is_same else 0, likely, min(most, TRIALS))
+            )
             if ahead is not None:
                 self._was_handshake = not is_same
-                self._place, self._sequence, self._lost_records = place, first + ahead, ahead
-                return self._chain[place].open(self._sequence, record)
+                self._place, self._sequence, self._lost_records = chain_index, first + ahead, ahead
+                return self._chain[chain_index].open(self._sequence, record)
         last = self._chain[-1]
         if isinstance(last, Tls13) and self._place == len(self._chain) - 1 and self._lost_bytes and self._credit > 0:
             following = last.next()
@@ -447,10 +452,10 @@ class Direction:
 
     def _lose(self, following: int, run: _CapturedRun) -> None:
         """Gives up the rest of a run, and the hole behind it, which ends at ``following``: they cannot be read."""
-        left = len(run.data) - run.at
-        if not left and following == run.end:
+        unread_bytes = len(run.data) - run.at
+        if not unread_bytes and following == run.end:
             return
-        self._records.overhead += left
+        self._records.overhead += unread_bytes
         self._lost_bytes += following - run.start - run.at
         self._reader.lose()
         if self._next_record < following:  # the hole ends after the record whose header says where the next one begins
@@ -485,44 +490,44 @@ class Direction:
         """Looks for the next record that keys open; returns False if it has not come yet."""
         assert self._suite is not None
         data = run.data
-        at = run.at
+        offset = run.at
         while True:
-            found = ANY_RECORD.search(data, at)
-            if found is None:
+            match = ANY_RECORD.search(data, offset)
+            if match is None:
                 self._step(run, max(run.at, len(data) - 2) if is_last and not self.is_ended else len(data))
                 return False
-            at = found.start()
-            if at + HEADER > len(data):
-                self._step(run, at)
+            offset = match.start()
+            if offset + HEADER > len(data):
+                self._step(run, offset)
                 return False
-            size = int.from_bytes(data[at + 3 : at + 5], "big")
-            end = at + HEADER + size
+            size = int.from_bytes(data[offset + 3 : offset + 5], "big")
+            end = offset + HEADER + size
             if not self._suite.overhead <= size <= MOST_RECORD - HEADER:
-                at += 1
+                offset += 1
                 continue
             if end > len(data):
                 if is_last and not self.is_ended:
-                    self._step(run, at)
+                    self._step(run, offset)
                     return False
-                at += 1
+                offset += 1
                 continue
             self._earn(run.start + end)
-            if not self._chain or self._credit < self._cost(end - at):
-                at += 1
+            if not self._chain or self._credit < self._cost(end - offset):
+                offset += 1
                 continue
-            record = bytes(data[at:end])
+            record = bytes(data[offset:end])
             before = self._lost_bytes, self._lost_records
-            self._lost_bytes += at - run.at
-            opened = self._try(record, run.start + at)
-            if opened is not None:
-                self._records.overhead += at - run.at
+            self._lost_bytes += offset - run.at
+            opened_record = self._try(record, run.start + offset)
+            if opened_record is not None:
+                self._records.overhead += offset - run.at
                 self._sequence += 1
                 run.at = end
                 self.is_lost = False
-                self._take(opened[0], opened[1], record, run.start + at)
+                self._take(opened_record[0], opened_record[1], record, run.start + offset)
                 return True
             self._lost_bytes, self._lost_records = before
-            at += 1
+            offset += 1
 
     def _step(self, run: _CapturedRun, to: int) -> None:
         """Skips bytes that begin no record."""
@@ -533,10 +538,10 @@ class Direction:
     def _chunks(self, latest: StreamChunk) -> Iterator[StreamChunk]:
         """Yields what this call opened as chunks: one, one more for each hole, which stands before its chunk, and one for the end."""
         columns = self._columns()
-        starts = [0, *(place for place, _, _ in self._breaks)]
+        starts = [0, *(text_count for text_count, _, _ in self._breaks)]
         ends = [*starts[1:], len(self._texts)]
         holes = [(0, 0), *((end - size, end) for _, end, size in self._breaks)]
-        pieces = [one for one in zip(starts, ends, holes, strict=True) if one[1] > one[0] or one[2][1]]
+        pieces = [piece for piece in zip(starts, ends, holes, strict=True) if piece[1] > piece[0] or piece[2][1]]
         for start, end, hole in pieces:
             yield self._chunk(columns, start, end, hole, is_end=False, latest=latest)
         if self.is_ended and not self.wants_keys:  # by itself, since a message may be certain only by the packet of the end
@@ -551,15 +556,15 @@ class Direction:
         data = np.frombuffer(b"".join(self._texts[start:end]), np.uint8)
         offset = int(plain[0]) if len(plain) else hole[1] or self._offset
         if len(plain):
-            rows, which = rows_of(columns, cipher, cipher + size)
+            rows, span = rows_of(columns, cipher, cipher + size)
             entries = columns[:, rows].copy()
-            entries[0] = np.maximum(columns[0, rows], cipher[which]) - cipher[which] + plain[which]
-            entries[5] = columns[5, np.searchsorted(columns[0], record_end - 1, "right") - 1][which]
+            entries[0] = np.maximum(columns[0, rows], cipher[span]) - cipher[span] + plain[span]
+            entries[5] = columns[5, np.searchsorted(columns[0], record_end - 1, "right") - 1][span]
         else:
             entries = np.empty((6, 0), np.int64)
         if (hole[1] or not len(plain)) and columns.size:
-            known = entries[:, :1] if len(plain) else columns[:, -1:]
-            entries = np.concatenate((known.copy(), entries), axis=1)
+            hole_entry = entries[:, :1] if len(plain) else columns[:, -1:]
+            entries = np.concatenate((hole_entry.copy(), entries), axis=1)
             entries[0, 0], entries[2, 0] = hole[0] if hole[1] else offset, 0
         release = np.maximum.accumulate(entries[5])
         entries[5] = np.maximum(release, self._released)
@@ -567,8 +572,8 @@ class Direction:
         is_start, self._is_start = self._is_start and not hole[1], False
         carriers = None
         if latest.places is not None and columns.size:
-            rows, which = rows_of(columns, record, record_end)
-            carriers = np.stack((plain[which], (plain + size)[which], columns[1, rows], columns[4, rows]))
+            rows, span = rows_of(columns, record, record_end)
+            carriers = np.stack((plain[span], (plain + size)[span], columns[1, rows], columns[4, rows]))
             if is_end and columns.size:
                 behind = offset + len(data)
                 carriers = np.append(carriers, [[behind], [behind], *columns[[1, 4], -1:]], axis=1)
@@ -595,6 +600,6 @@ class Direction:
         """Returns the segments of bytes that were not read yet."""
         if not columns.size:
             return columns
-        at = self._runs[0].start + self._runs[0].at if self._runs else int(columns[0, -1])
-        kept: Column = columns[:, max(0, int(np.searchsorted(columns[0], at, "right")) - 1) :].copy()
-        return kept
+        read_to = self._runs[0].start + self._runs[0].at if self._runs else int(columns[0, -1])
+        unread_segments: Column = columns[:, max(0, int(np.searchsorted(columns[0], read_to, "right")) - 1) :].copy()
+        return unread_segments
