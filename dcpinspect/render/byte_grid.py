@@ -37,23 +37,25 @@ def byte_grid(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[st
     for field in message.fields:
         if _is_text(field):
             _letters(cells, field)
-    out = list(_HEAD)
+    lines = list(_HEAD)
     for row in range(0, len(cells), 4):
         width = min(4, len(cells) - row)
-        out.append(f"{row:>8}|" + "".join(f" {cell:<14}|" for cell in cells[row : row + width]))
-        out.append("        " + "+---------------" * width + "+")
+        lines.append(f"{row:>8}|" + "".join(f" {cell:<14}|" for cell in cells[row : row + width]))
+        lines.append("        " + "+---------------" * width + "+")
     if len(cells) < message.size:
-        out.append(f"        … {message.size - len(cells)} more bytes")
-    return out
+        lines.append(f"        … {message.size - len(cells)} more bytes")
+    return lines
 
 
 def byte_cells(message: Message, *, limit: int | None) -> list[str]:
     """Returns each byte of a message, up to ``limit`` bytes into the first longer field, as two characters: hex, or what replaces it."""
     cells = Cells(message)
-    shown = cells.count
+    shown_count = cells.count
     if limit is not None:
-        shown = min([shown, *(field.offset + limit for field in message.fields if field.size > limit and field.offset >= HEADER_SIZE)])
-    return cells.between(0, shown)
+        shown_count = min(
+            [shown_count, *(field.offset + limit for field in message.fields if field.size > limit and field.offset >= HEADER_SIZE)]
+        )
+    return cells.between(0, shown_count)
 
 
 class Cells:
@@ -65,9 +67,9 @@ class Cells:
         """Number of bytes that have cells."""
         self._covers = [(start, end, "··") for start, end in message.missing]
         for field in message.fields:
-            for part in field.walk():
-                if (part.redacted and not part.inflated) or part.hidden:
-                    self._covers.append((part.offset, part.offset + part.size, "##" if part.redacted else "**"))
+            for inner_field in field.walk():
+                if (inner_field.redacted and not inner_field.inflated) or inner_field.hidden:
+                    self._covers.append((inner_field.offset, inner_field.offset + inner_field.size, "##" if inner_field.redacted else "**"))
 
     def between(self, start: int, end: int) -> list[str]:
         """Returns the cells of bytes [start, end)."""
@@ -80,8 +82,8 @@ class Cells:
 
 
 def _cover(cells: list[str], start: int, end: int, cover: str) -> None:
-    for at in range(start, min(end, len(cells))):
-        cells[at] = cover
+    for offset in range(start, min(end, len(cells))):
+        cells[offset] = cover
 
 
 def _is_text(field: FieldValue) -> bool:
@@ -91,11 +93,11 @@ def _is_text(field: FieldValue) -> bool:
 
 
 def _letters(cells: list[str], field: FieldValue) -> None:
-    for at in range(field.offset, min(field.offset + field.size, len(cells))):
-        if cells[at].startswith("0x"):
-            byte = int(cells[at], 16)
+    for offset in range(field.offset, min(field.offset + field.size, len(cells))):
+        if cells[offset].startswith("0x"):
+            byte = int(cells[offset], 16)
             if 0x20 <= byte < 0x7F:
-                cells[at] = f"0x{byte:02x} ('{chr(byte)}')"
+                cells[offset] = f"0x{byte:02x} ('{chr(byte)}')"
 
 
 def hex_dump(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[str]:
@@ -108,11 +110,11 @@ def hex_dump(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[str
     is_open = header is not None and secrecy(header.opcode, header.side, server=header.is_server) is Secrecy.OPEN
     if not is_open and names_credentials(message.data[HEADER_SIZE:]):
         _cover(cells, HEADER_SIZE, message.size, "**")
-    out = []
-    for at in range(0, len(cells), 16):
-        row = cells[at : at + 16]
-        shown = "".join(chr(int(cell, 16)) if cell[0] not in "·*#" and 0x20 <= int(cell, 16) < 0x7F else "." for cell in row)
-        out.append(f"{at:08x}  {' '.join(row[:8]):<23}  {' '.join(row[8:]):<23}  {shown}")
+    lines = []
+    for offset in range(0, len(cells), 16):
+        row = cells[offset : offset + 16]
+        characters = "".join(chr(int(cell, 16)) if cell[0] not in "·*#" and 0x20 <= int(cell, 16) < 0x7F else "." for cell in row)
+        lines.append(f"{offset:08x}  {' '.join(row[:8]):<23}  {' '.join(row[8:]):<23}  {characters}")
     if len(cells) < message.size:
-        out.append(f"… {message.size - len(cells)} more bytes")
-    return out
+        lines.append(f"… {message.size - len(cells)} more bytes")
+    return lines

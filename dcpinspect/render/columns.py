@@ -35,14 +35,14 @@ def columns_of_tables(tables: Sequence[RecordTable]) -> list[str]:
         for table in tables
         for line in (
             *((f"{table.name}:",) if len(tables) > 1 else ()),
-            *(line for one in table.columns for line in _lines(one, one.words)),
+            *(line for column in table.columns for line in _lines(column, column.words)),
         )
     ]
 
 
 def _column(column: Column) -> list[str]:
-    known = vocabulary(column.name)
-    return _lines(column, known.words if known is not None else ())
+    words_of_column = vocabulary(column.name)
+    return _lines(column, words_of_column.words if words_of_column is not None else ())
 
 
 def _lines(column: Column, words: Sequence[str]) -> list[str]:

@@ -61,8 +61,8 @@ class Conversation:
         self._vbuckets.update(np.unique(vbuckets.values[valid]).tolist())
         seqnos = batch.decoded.numbers.get("by_seqno")
         if seqnos is not None:
-            own = seqnos.take(run)
-            values = own.values if own.valid is None else own.values[own.valid]
+            run_seqnos = seqnos.take(run)
+            values = run_seqnos.values if run_seqnos.valid is None else run_seqnos.values[run_seqnos.valid]
             self._seqnos += [int(values.min()), int(values.max())] if len(values) else []
 
     def end(self) -> Iterator[str]:
@@ -78,9 +78,11 @@ class Conversation:
 
     def _line(self, batch: MessageBatch, index: int) -> str:
         vbucket = batch.vbucket_of(index)
-        place = "" if vbucket is None else f"  vb {vbucket}"
-        told = summary(batch, index)
-        return self._clipped(f"{_time(batch, index)}  {_side(batch, index)}{title(batch, index)}{place}{'  ' if told else ''}{told}")
+        vbucket_text = "" if vbucket is None else f"  vb {vbucket}"
+        summary_text = summary(batch, index)
+        return self._clipped(
+            f"{_time(batch, index)}  {_side(batch, index)}{title(batch, index)}{vbucket_text}{'  ' if summary_text else ''}{summary_text}"
+        )
 
     def _clipped(self, line: str) -> str:
         return line if self._width is None else clip(line, self._width)
@@ -96,5 +98,5 @@ def _side(batch: MessageBatch, index: int) -> str:
 
 def heading(client: str, server: str, facts: dict[str, str | None]) -> str:
     """Returns the heading: both addresses, and further facts, each by its name."""
-    known = "".join(f"  {name} {escape(value)}" for name, value in facts.items() if value)
-    return f"client {escape(client)} → server {escape(server)}{known}"
+    facts_text = "".join(f"  {name} {escape(value)}" for name, value in facts.items() if value)
+    return f"client {escape(client)} → server {escape(server)}{facts_text}"

@@ -118,20 +118,20 @@ class _Page:
 
     def aside(self, notes: Sequence[Finding]) -> Iterator[str]:
         """Yields one line for notes about connections without DCP."""
-        numbers = ranges(sorted({number for one in notes for number in one.connections}))
-        rules = ", ".join(dict.fromkeys(one.rule for one in notes))
+        numbers = ranges(sorted({number for finding in notes for number in finding.connections}))
+        rules = ", ".join(dict.fromkeys(finding.rule for finding in notes))
         yield self._clipped(f"{GLYPHS['note']} {len(notes)} notes about connections without DCP: {rules} (connections {numbers}; --all)")
 
     def whole(self, causes: Sequence[Finding]) -> list[str]:
         """Returns all findings in full."""
-        return _apart([self.entry(one, _FULL) for one in causes])
+        return _apart([self.entry(finding, _FULL) for finding in causes])
 
     def fitted(self, causes: Sequence[Finding], most: int) -> list[str]:
         """Returns as much as fits into ``most`` lines, with a note on what is left out: first of notes, then of warnings, then of all
         but the worst. Blank lines between findings are left out where they would cost the advice on an error or a warning.
         """
-        lines, told = self._fitted(causes, most)
-        if any(level < _ADVICE and one.severity != "note" for one, level in zip(causes, told, strict=True)):
+        lines, levels = self._fitted(causes, most)
+        if any(level < _ADVICE and finding.severity != "note" for finding, level in zip(causes, levels, strict=True)):
             self._is_dense = True
             lines, _ = self._fitted(causes, most)
         return lines
@@ -141,95 +141,104 @@ class _Page:
         levels = {"error": _FULL, "warning": _FULL, "note": _SHORT}
         for change in _FOLDING:
             levels.update(change)
-            told = [levels[one.severity] for one in causes]
-            lines = self._at(causes, told)
+            chosen_levels = [levels[finding.severity] for finding in causes]
+            lines = self._at(causes, chosen_levels)
             if len(lines) <= most or self._width is None:
-                return self._raised(causes, told, lines, most)
-        return [*lines[: most - 1], f"and {len(lines) - most + 1:,} more lines (--all)"], told
+                return self._raised(causes, chosen_levels, lines, most)
+        return [*lines[: most - 1], f"and {len(lines) - most + 1:,} more lines (--all)"], chosen_levels
 
-    def _raised(self, causes: Sequence[Finding], told: list[int], lines: list[str], most: int) -> tuple[list[str], list[int]]:
+    def _raised(self, causes: Sequence[Finding], levels: list[int], lines: list[str], most: int) -> tuple[list[str], list[int]]:
         """Adds more about each finding, the worst first, as long as lines are left."""
         for severity, level in _RAISED:
-            for place, one in enumerate(causes):
-                if one.severity == severity and told[place] < level and len(lines) < most:
-                    more = [*told[:place], level, *told[place + 1 :]]
-                    if len(found := self._at(causes, more)) <= most:
-                        told, lines = more, found
-        return lines, told
+            for index, finding in enumerate(causes):
+                if finding.severity == severity and levels[index] < level and len(lines) < most:
+                    raised_levels = [*levels[:index], level, *levels[index + 1 :]]
+                    if len(raised_lines := self._at(causes, raised_levels)) <= most:
+                        levels, lines = raised_levels, raised_lines
+        return lines, levels
 
     def _at(self, causes: Sequence[Finding], levels: Sequence[int]) -> list[str]:
-        entries = [self.entry(one, level) for one, level in zip(causes, levels, strict=True) if level != _COUNTED]
+        entries = [self.entry(finding, level) for finding, level in zip(causes, levels, strict=True) if level != _COUNTED]
         lines = [line for entry in entries for line in entry] if self._is_dense else _apart(entries)
         for severity in SEVERITIES:
-            own = [level for one, level in zip(causes, levels, strict=True) if one.severity == severity]
-            folded = [one for one, level in zip(causes, levels, strict=True) if one.severity == severity and level == _COUNTED]
+            severity_levels = [level for finding, level in zip(causes, levels, strict=True) if finding.severity == severity]
+            folded = [finding for finding, level in zip(causes, levels, strict=True) if finding.severity == severity and level == _COUNTED]
             if folded:
-                rules = ", ".join(f"{number} {rule}" for rule, number in Counter(one.rule for one in folded).most_common())
-                several = f"{len(folded)} {'more ' if len(own) > len(folded) else ''}{severity}{'' if len(folded) == 1 else 's'}"
+                rules = ", ".join(f"{number} {rule}" for rule, number in Counter(finding.rule for finding in folded).most_common())
+                several = (
+                    f"{len(folded)} {'more ' if len(severity_levels) > len(folded) else ''}{severity}{'' if len(folded) == 1 else 's'}"
+                )
                 lines += self.wrapped(f"{GLYPHS[severity]} {several}: {rules}", "", "    ")
         return lines
 
-    def entry(self, one: Finding, level: int) -> list[str]:
+    def entry(self, finding: Finding, level: int) -> list[str]:
         """Returns the lines of one finding."""
         if level == _COUNTED:
             return []
-        glyph = f"{GLYPHS[one.severity]} {one.rule}"
-        what = by_packets(f"{glyph}: {escape_rest(one.what or one.message)}", one, self._files)
+        glyph = f"{GLYPHS[finding.severity]} {finding.rule}"
+        headline = by_packets(f"{glyph}: {escape_rest(finding.what or finding.message)}", finding, self._files)
         if level in (_LINE, _SENTENCE, _ADVICE):
-            what = f"{what} ({place_of(one)})"
-        out = [self._clipped(what)] if level == _LINE else list(self.wrapped(what, "", "    "))
-        heads = [out[0][len(glyph) :], *out[1:]]
-        out = [self._paint(glyph, STYLES[one.severity]) + self._paint(heads[0], "bold"), *(self._paint(line, "bold") for line in heads[1:])]
-        advice = list(self.wrapped(f"next: {escape_rest(one.next)}", "    ", "      ")) if one.next else []
+            headline = f"{headline} ({place_of(finding)})"
+        lines = [self._clipped(headline)] if level == _LINE else list(self.wrapped(headline, "", "    "))
+        heads = [lines[0][len(glyph) :], *lines[1:]]
+        lines = [
+            self._paint(glyph, STYLES[finding.severity]) + self._paint(heads[0], "bold"),
+            *(self._paint(line, "bold") for line in heads[1:]),
+        ]
+        advice = list(self.wrapped(f"next: {escape_rest(finding.next)}", "    ", "      ")) if finding.next else []
         advice[:1] = [line.replace("next:", self._paint("next:", "bold"), 1) for line in advice[:1]]
         if level == _SHORT:
-            whom = escape(f"client {one.clients[0]}" if len(one.clients) == 1 else one.who)
-            parts = [", ".join(filter(None, [whom, place_of(one)])), _when(one, is_short=True), _over(one)]
-            out += self.wrapped(by_packets("; ".join(filter(None, parts)), one, self._files), "    ", "      ")
+            whom = escape(f"client {finding.clients[0]}" if len(finding.clients) == 1 else finding.who)
+            facts = [", ".join(filter(None, [whom, place_of(finding)])), _when(finding, is_short=True), _over(finding)]
+            lines += self.wrapped(by_packets("; ".join(filter(None, facts)), finding, self._files), "    ", "      ")
         if level < _FULL:
-            return [*out, *(advice if level >= _ADVICE else ())]
-        who = ", ".join(filter(None, [escape(one.who), escape(one.server)]))
-        out += self.wrapped("; ".join(filter(None, [who, place_of(one)])), "    ", "      ")
-        out += self.wrapped(by_packets(told_of(one), one, self._files), "    ", "      ")
-        out += self._table(one)
-        if one.places:
-            shown = [*([] if one.places[0].row >= STEP else [_rows(one)]), f"Wireshark: {_packets(one, self._files)}"]
-            out += self.wrapped("; ".join(shown), "    ", "      ")
-        out += advice
-        mine = self._effects.get(one.id, ())
-        if mine and not self._is_all:
-            out += self.wrapped(f"explains {effects_in_words(mine)}", "    ", "      ")
-        for effect in mine if self._is_all else ():
-            told = self.entry(effect, _FULL)
-            out += [f"    follows from it: {told[0]}", *(f"    {line}" for line in told[1:])]
-        return out
+            return [*lines, *(advice if level >= _ADVICE else ())]
+        who = ", ".join(filter(None, [escape(finding.who), escape(finding.server)]))
+        lines += self.wrapped("; ".join(filter(None, [who, place_of(finding)])), "    ", "      ")
+        lines += self.wrapped(by_packets(told_of(finding), finding, self._files), "    ", "      ")
+        lines += self._table(finding)
+        if finding.places:
+            references = [*([] if finding.places[0].row >= STEP else [_rows(finding)]), f"Wireshark: {_packets(finding, self._files)}"]
+            lines += self.wrapped("; ".join(references), "    ", "      ")
+        lines += advice
+        effects = self._effects.get(finding.id, ())
+        if effects and not self._is_all:
+            lines += self.wrapped(f"explains {effects_in_words(effects)}", "    ", "      ")
+        for effect in effects if self._is_all else ():
+            effect_lines = self.entry(effect, _FULL)
+            lines += [f"    follows from it: {effect_lines[0]}", *(f"    {line}" for line in effect_lines[1:])]
+        return lines
 
     def _clipped(self, line: str) -> str:
         """Cuts a line that is too long after a word."""
         if self._width is None or len(line) <= self._width:
             return line
         cut = line[: self._width]
-        whole = cut.rpartition(" ")[0].rstrip(" ,;:(")
-        return f"{whole or cut[:-1]}…"
+        whole_words = cut.rpartition(" ")[0].rstrip(" ,;:(")
+        return f"{whole_words or cut[:-1]}…"
 
-    def _table(self, one: Finding) -> Iterator[str]:
+    def _table(self, finding: Finding) -> Iterator[str]:
         """Yields what differs between cases: numbers in columns, or sentences."""
-        if len({tuple(case.facts.items()) or case.message for case in one.cases}) < 2:
+        if len({tuple(case.facts.items()) or case.message for case in finding.cases}) < 2:
             return
-        shown = one.cases if self._is_all else one.cases[:EXAMPLES]
-        names = list(dict.fromkeys(name for case in one.cases for name in case.facts))
-        heading = [*(["connection"] if len(one.connections) > 1 else []), *(["vb"] if len(one.vbuckets) > 1 else []), *(names or ["what"])]
+        cases = finding.cases if self._is_all else finding.cases[:EXAMPLES]
+        names = list(dict.fromkeys(name for case in finding.cases for name in case.facts))
+        heading = [
+            *(["connection"] if len(finding.connections) > 1 else []),
+            *(["vb"] if len(finding.vbuckets) > 1 else []),
+            *(names or ["what"]),
+        ]
         rows = [heading]
-        for case in shown:
+        for case in cases:
             facts = {"connection": ranges(case.connections), "vb": ranges(case.vbuckets), "what": escape_rest(case.message), **case.facts}
             rows.append([str(facts.get(name, "")) for name in heading])
-        widths = [max(len(row[place]) for row in rows) for place in range(len(heading))]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(heading))]
         for row in rows:
             last = row[-1] if not names else f"{row[-1]:>{widths[-1]}}"
             cells = [f"{cell:>{width}}" for cell, width in zip(row[:-1], widths[:-1], strict=True)]
             yield self._clipped("      " + "  ".join([*cells, last]))
-        if len(shown) < len(one.cases):
-            yield f"      and {len(one.cases) - len(shown):,} more (--all)"
+        if len(cases) < len(finding.cases):
+            yield f"      and {len(finding.cases) - len(cases):,} more (--all)"
 
 
 def _apart(entries: Sequence[Sequence[str]]) -> list[str]:
@@ -242,83 +251,85 @@ def _apart(entries: Sequence[Sequence[str]]) -> list[str]:
 
 def with_their_effects(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, list[Finding]]]:
     """Returns the findings that stand alone (also those whose cause is not in the list), and the effects of each cause by its id."""
-    ids = {one.id for one in findings if one.effect_of is None}
+    ids = {finding.id for finding in findings if finding.effect_of is None}
     causes, effects = [], defaultdict(list)
-    for one in findings:
-        if one.effect_of in ids:
-            effects[one.effect_of].append(one)
+    for finding in findings:
+        if finding.effect_of in ids:
+            effects[finding.effect_of].append(finding)
         else:
-            causes.append(one)
+            causes.append(finding)
     return causes, effects
 
 
 def effects_in_words(effects: Sequence[Finding]) -> str:
     """Counts effects by rule: 12 other findings: 8 rollback, 4 stream-refused."""
     counts: Counter[str] = Counter()
-    for one in effects:
-        counts[one.rule] += one.count
+    for effect in effects:
+        counts[effect.rule] += effect.count
     count = counts.total()
     rules = ", ".join(f"{number:,} {rule}" for rule, number in counts.most_common())
     return f"{count:,} other finding{'' if count == 1 else 's'}: {rules}"
 
 
-def sentence(one: Finding) -> str:
+def sentence(finding: Finding) -> str:
     """Returns place and message of a finding on one line."""
-    times = f" ({one.count:,} times)" if one.count > 1 and not one.cases else ""
-    return f"{one.where}: {escape_rest(one.message)}{times}"
+    times = f" ({finding.count:,} times)" if finding.count > 1 and not finding.cases else ""
+    return f"{finding.where}: {escape_rest(finding.message)}{times}"
 
 
-def place_of(one: Finding) -> str:
+def place_of(finding: Finding) -> str:
     """Returns connections and vbuckets of a finding by number."""
-    connections = connections_of(one)
-    sid = "" if one.sid is None else f" stream-id {one.sid}"
-    count = f"{len(one.vbuckets):,} vbuckets: " if len(one.vbuckets) > SHOWN_BY_NUMBER else "vb "
-    return ", ".join(filter(None, [connections, f"{count}{ranges(one.vbuckets)}{sid}" if one.vbuckets else ""]))
+    connections = connections_of(finding)
+    sid = "" if finding.sid is None else f" stream-id {finding.sid}"
+    count = f"{len(finding.vbuckets):,} vbuckets: " if len(finding.vbuckets) > SHOWN_BY_NUMBER else "vb "
+    return ", ".join(filter(None, [connections, f"{count}{ranges(finding.vbuckets)}{sid}" if finding.vbuckets else ""]))
 
 
-def told_of(one: Finding) -> str:
+def told_of(finding: Finding) -> str:
     """Returns when a finding was, whose fault it is, and whether it is over."""
-    return "; ".join(filter(None, [_when(one), WHO_ACTS[one.whose], _over(one)]))
+    return "; ".join(filter(None, [_when(finding), WHO_ACTS[finding.whose], _over(finding)]))
 
 
-def _when(one: Finding, *, is_short: bool = False) -> str:
+def _when(finding: Finding, *, is_short: bool = False) -> str:
     """Returns the time span of a finding, and how often it occurred."""
-    times = f"{one.count:,} times" if one.count > 1 else ""
-    if not one.first_time_ns:
+    times = f"{finding.count:,} times" if finding.count > 1 else ""
+    if not finding.first_time_ns:
         return times
-    first, last = one.first_time_ns, max(one.last_time_ns, one.first_time_ns)
+    first, last = finding.first_time_ns, max(finding.last_time_ns, finding.first_time_ns)
     if is_short:
         begin, end = clock(first), clock(last)
     else:
-        begin, end = (f"{datetime.fromtimestamp(at // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{at // 10**6 % 1000:03d}" for at in (first, last))
+        begin, end = (
+            f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{time_ns // 10**6 % 1000:03d}" for time_ns in (first, last)
+        )
         end = end[11:] if end[:10] == begin[:10] else end
     span = f"{begin}–{end} UTC" if not begin.endswith(end) else f"{begin} UTC"
     return span if is_short or not times else f"{span}, {times}"
 
 
-def _over(one: Finding) -> str:
-    if one.over == "recovered":
-        return f"recovered in row {one.over_row}" if one.over_row is not None else "recovered"
-    return "not over by the end" if one.over == "open" else ""
+def _over(finding: Finding) -> str:
+    if finding.over == "recovered":
+        return f"recovered in row {finding.over_row}" if finding.over_row is not None else "recovered"
+    return "not over by the end" if finding.over == "open" else ""
 
 
-def by_packets(text: str, one: Finding, files: Sequence[str]) -> str:
+def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
     """Names messages by their packets, if their numbers are packet numbers, as in a pipeline; leaves out messages without a known
     packet.
     """
-    places = {str(place.row): place for place in one.places if place.row >= STEP}
+    place_by_row = {str(place.row): place for place in finding.places if place.row >= STEP}
 
-    def named(found: re.Match[str]) -> str:
-        before, rows = found[1] or "", re.findall(r"\d+", found[2])
-        known = [places[row] for row in rows if row in places]
-        if len(known) < len(rows):
-            return "" if before and int(rows[0]) >= STEP else found[0]
-        if len({place.file for place in known}) > 1:
-            return f"{before} " + re.sub(r"\d+", lambda row: message_of(places[row[0]], files), found[2])
-        frames = re.sub(r"\d+", lambda row: str(places[row[0]].frame), found[2])
-        return f"{before} packet{'s' if len(rows) > 1 else ''} {frames} of {escape(files[known[0].file])}"
+    def named(match: re.Match[str]) -> str:
+        before, rows = match[1] or "", re.findall(r"\d+", match[2])
+        known_places = [place_by_row[row] for row in rows if row in place_by_row]
+        if len(known_places) < len(rows):
+            return "" if before and int(rows[0]) >= STEP else match[0]
+        if len({place.file for place in known_places}) > 1:
+            return f"{before} " + re.sub(r"\d+", lambda row: message_of(place_by_row[row[0]], files), match[2])
+        frames = re.sub(r"\d+", lambda row: str(place_by_row[row[0]].frame), match[2])
+        return f"{before} packet{'s' if len(rows) > 1 else ''} {frames} of {escape(files[known_places[0].file])}"
 
-    return _ROW.sub(named, text) if places else text
+    return _ROW.sub(named, text) if place_by_row else text
 
 
 def message_of(place: Place, files: Sequence[str]) -> str:
@@ -333,29 +344,29 @@ def messages_of(places: Sequence[Place], files: Sequence[str]) -> str:
     for place in places:
         if place.row >= STEP:
             packets.setdefault(place.file, []).append(str(place.frame))
-    parts = [_listed("row", rows)] if rows else []
-    parts += [f"{_listed('packet', list(dict.fromkeys(of)))} of {escape(files[file])}" for file, of in packets.items()]
-    return "; ".join(parts)
+    texts = [_listed("row", rows)] if rows else []
+    texts += [f"{_listed('packet', list(dict.fromkeys(frames)))} of {escape(files[file])}" for file, frames in packets.items()]
+    return "; ".join(texts)
 
 
-def _listed(what: str, numbers: Sequence[str]) -> str:
-    return f"{what}{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+def _listed(noun: str, numbers: Sequence[str]) -> str:
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 
 
-def _rows(one: Finding) -> str:
-    rows = sorted({place.row for place in one.places})
-    more = f" and {one.left_out:,} more" if one.left_out else ""
+def _rows(finding: Finding) -> str:
+    rows = sorted({place.row for place in finding.places})
+    more = f" and {finding.left_out:,} more" if finding.left_out else ""
     return f"{_listed('row', list(map(str, rows)))}{more}"
 
 
-def _packets(one: Finding, files: Sequence[str]) -> str:
+def _packets(finding: Finding, files: Sequence[str]) -> str:
     """Returns display filters for Wireshark, one per file."""
     frames: dict[int, list[int]] = {}
-    for place in one.places:
+    for place in finding.places:
         frames.setdefault(place.file, []).append(place.frame)
-    parts = []
+    filters = []
     for file, numbers in list(frames.items())[:_SHOWN]:
-        wanted = sorted(set(numbers))
-        text = f"frame.number == {wanted[0]}" if len(wanted) == 1 else f"frame.number in {{{', '.join(map(str, wanted))}}}"
-        parts.append(f"{text} of {escape(files[file])}" if len(files) > 1 else text)
-    return "; ".join(parts)
+        file_frames = sorted(set(numbers))
+        text = f"frame.number == {file_frames[0]}" if len(file_frames) == 1 else f"frame.number in {{{', '.join(map(str, file_frames))}}}"
+        filters.append(f"{text} of {escape(files[file])}" if len(files) > 1 else text)
+    return "; ".join(filters)

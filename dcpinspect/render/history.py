@@ -46,9 +46,9 @@ class History:
     def feed(self, batch: MessageBatch) -> Rows:
         """Takes the next messages. Returns the places of the vbucket's messages in the batch."""
         rows = self._items.feed(batch)
-        for one in noted(batch, rows):
+        for event in noted(batch, rows):
             if len(self._noted) < MOST_NOTED:
-                self._noted.append(one)
+                self._noted.append(event)
             else:
                 self.left_out += 1
         return rows
@@ -64,19 +64,19 @@ class History:
         self.connections = {row["connection"]: row for row in rows if row["connection"] in of_streams}
         closed = {number: row["closed_by"] or "" for number, row in self.connections.items()}
         self.noted = by_stream(self.streams, self._noted)
-        found = events(self.streams, self.noted, closed, self._items.last_rows)
-        self.events = [one for one, at in zip(found, self._times(found), strict=True) if self.is_within(at)]
+        all_events = events(self.streams, self.noted, closed, self._items.last_rows)
+        self.events = [event for event, time_ns in zip(all_events, self._times(all_events), strict=True) if self.is_within(time_ns)]
 
     def is_within(self, time_ns: int) -> bool:
         """Whether what happens at this time is told."""
         return self.bounds is None or self.bounds[0] <= time_ns < self.bounds[1]
 
-    def _times(self, found: Sequence[Event]) -> Iterator[int]:
+    def _times(self, all_events: Sequence[Event]) -> Iterator[int]:
         """Yields the times of events. An event without a time has that of the event before, or of the end of its connection."""
         latest = 0
-        for one in found:
-            latest = latest if one.time_ns is None else one.time_ns
-            yield self.connections[one.connection]["last_time"] if one.kind == "connection-closed" else latest
+        for event in all_events:
+            latest = latest if event.time_ns is None else event.time_ns
+            yield self.connections[event.connection]["last_time"] if event.kind == "connection-closed" else latest
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what ``dcpinspect timeline --format json`` prints, as Python objects."""
@@ -90,14 +90,14 @@ class History:
             "events": [event.record() for event in self.events],
         }
 
-    def lines(self, found: Sequence[Event], width: int | None) -> EventLines:
+    def lines(self, shown_events: Sequence[Event], width: int | None) -> EventLines:
         """Returns what lays these events out in lines of ``width``."""
-        return EventLines(found, self._first_ns, width)
+        return EventLines(shown_events, self._first_ns, width)
 
     def __str__(self) -> str:
-        found = list(folded(self.events))
-        lines = self.lines(found, None)
-        return "\n".join([lines.heading, *(line for event in found for line in lines.of(event))])
+        folded_events = list(folded(self.events))
+        lines = self.lines(folded_events, None)
+        return "\n".join([lines.heading, *(line for event in folded_events for line in lines.of(event))])
 
     def __repr__(self) -> str:
         streams, happened = counted(len(self.streams), "stream"), counted(len(self.events), "event")

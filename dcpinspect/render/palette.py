@@ -157,18 +157,18 @@ _FINE = (Status.SUCCESS, Status.AUTH_CONTINUE)
 _IS_UPKEEP = np.isin(np.arange(256), _UPKEEP)
 
 
-def kinds(decoded: Decoded, at: slice = slice(None)) -> Rows:
+def message_kinds(decoded: Decoded, rows: slice = slice(None)) -> Rows:
     """Returns the kind of each message, as its number in ``KINDS``. A refusal is a response whose status says that something failed."""
-    status, opcode, is_server = decoded.specific[at], decoded.opcode[at], decoded.is_server[at]
+    status, opcode, is_server = decoded.specific[rows], decoded.opcode[rows], decoded.is_server[rows]
     answers = np.select(
         [status == Status.ROLLBACK, ~np.isin(status, _FINE), _IS_UPKEEP[opcode] & ~is_server],
         [_NAMES.index("rollback"), _NAMES.index("refusal"), _NAMES.index("upkeep")],
         _NAMES.index("response"),
     )
     requests = np.where(is_server, _NAMES.index("request"), _OF_REQUEST[opcode])
-    return np.where(decoded.is_response[at], answers, requests)
+    return np.where(decoded.is_response[rows], answers, requests)
 
 
 def text_color(decoded: Decoded, index: int) -> str:
     """Returns the colour of a message's line in text, one of the terminal's own 16; empty: the usual colour of text."""
-    return KINDS[_NAMES[int(kinds(decoded, slice(index, index + 1))[0])]].text
+    return KINDS[_NAMES[int(message_kinds(decoded, slice(index, index + 1))[0])]].text

@@ -13,7 +13,7 @@ from dcpinspect.render.lines import counted
 from dcpinspect.render.palette import PAINTS
 from dcpinspect.render.table import MEASURED, TextTable, cell_texts
 
-Line = tuple[str, str]
+StyledLine = tuple[str, str]
 """Text and style."""
 Paint = Callable[[str, str], str]
 SENTENCES = ("evidence", "explanation")
@@ -40,31 +40,31 @@ def style_of(name: str, text: str) -> str:
 
 def record_lines(
     table: Any, first: Sequence[str], *, width: int | None, is_folded: bool = False, paint: Paint | None = None
-) -> Iterator[Line]:
+) -> Iterator[StyledLine]:
     """Yields the lines of an Arrow table: heading and rows. ``first``: the most important columns, the most important one first.
 
     ``width``: of lines; None keeps all columns in their lines. ``is_folded``: puts columns that do not fit below each row. ``paint``:
     colours cells.
     """
     names = table.schema.names
-    shown = names if width is None else _fitting(table, first, width)
-    left = [name for name in names if name not in shown]
-    sentence = left.pop() if left and left[-1] in SENTENCES else None
+    shown_columns = names if width is None else _fitting(table, first, width)
+    hidden_columns = [name for name in names if name not in shown_columns]
+    sentence = hidden_columns.pop() if hidden_columns and hidden_columns[-1] in SENTENCES else None
     style = None if paint is None else lambda name, text: paint(text, style_of(name, text.strip()))
-    text = TextTable(table.select(shown).schema, width=width, has_escapes=True, style=style)
-    lines = _all_lines(text, table.select(shown))
+    text = TextTable(table.select(shown_columns).schema, width=width, has_escapes=True, style=style)
+    lines = _all_lines(text, table.select(shown_columns))
     heading = next(lines)
     yield heading, "bold"
-    folded = _below(table.select(left), width or 0) if is_folded and left else None
+    folded = _below(table.select(hidden_columns), width or 0) if is_folded and hidden_columns else None
     sentences = iter(() if sentence is None else cell_texts(table.column(sentence).combine_chunks(), sentence, has_escapes=True))
     for line in lines:
         yield line, ""
-        said = next(sentences, "")
-        yield from ((below, "") for below in (wrap(_INDENT + said, width, _INDENT) if said else ()))
+        sentence_text = next(sentences, "")
+        yield from ((below, "") for below in (wrap(_INDENT + sentence_text, width, _INDENT) if sentence_text else ()))
         if folded is not None:
             yield from ((below, "dim") for below in next(folded))
-    if left and not is_folded:
-        yield f"{counted(len(left), 'more column')}: -v", "dim"
+    if hidden_columns and not is_folded:
+        yield f"{counted(len(hidden_columns), 'more column')}: -v", "dim"
 
 
 def _all_lines(text: TextTable, table: Any) -> Iterator[str]:
@@ -77,20 +77,20 @@ def _fitting(table: Any, first: Sequence[str], width: int) -> list[str]:
     """Returns the shown columns in the table's order: the most important ones, as long as they fit."""
     widths = TextTable.natural_widths(table.slice(0, MEASURED), width)
     names: list[str] = table.schema.names
-    room, chosen = width + 2, set[str]()
+    free_width, fitting = width + 2, set[str]()
     matters = [name for name in first if name in widths]
-    for place, name in enumerate(dict.fromkeys((*matters, *names))):
-        if place >= len(matters) and not chosen.issuperset(matters):
+    for index, name in enumerate(dict.fromkeys((*matters, *names))):
+        if index >= len(matters) and not fitting.issuperset(matters):
             break  # a less important column does not replace one that does not fit
         needed = widths[name] + 2
-        if needed <= room:
-            chosen.add(name)
-            room -= needed
+        if needed <= free_width:
+            fitting.add(name)
+            free_width -= needed
         elif name in SENTENCES:
-            matters = [other for other in matters if other != name]
-        elif not chosen:
+            matters = [important for important in matters if important != name]
+        elif not fitting:
             return [name]
-    return [name for name in names if name in chosen]
+    return [name for name in names if name in fitting]
 
 
 def _below(table: Any, width: int) -> Iterator[list[str]]:
@@ -109,4 +109,4 @@ def _below(table: Any, width: int) -> Iterator[list[str]]:
                 line = piece
             else:
                 line = f"{line} · {piece}" if line else piece
-        yield [_INDENT + one for one in (*lines, *(wrap(line, width - len(_INDENT)) if line else ()))]
+        yield [_INDENT + piece_line for piece_line in (*lines, *(wrap(line, width - len(_INDENT)) if line else ()))]

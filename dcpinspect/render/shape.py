@@ -51,7 +51,11 @@ class Shape:
 
     def places(self) -> Iterable[int]:
         """Yields first and last places of everything, to choose a scale."""
-        yield from (place for place in (self.begin, self.end if self.begin is not None else None, self.told) if place is not None)
+        yield from (
+            seqno_or_time
+            for seqno_or_time in (self.begin, self.end if self.begin is not None else None, self.told)
+            if seqno_or_time is not None
+        )
         yield from (mark.at for mark in self.marks)
         for low, high in ((self.bars.first, self.bars.last), (self.gap_first, self.gap_last), (self.item_first, self.item_last)):
             if len(low):
@@ -81,24 +85,24 @@ def unread(stream: Mapping[str, Any]) -> str:
 def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
     """Returns a stream on the axis of seqnos. ``noted``: messages that are events by themselves."""
     stream = story.stream
-    start, told, last = stream["requested_start"], stream["rollback_seqno"], stream["last_seqno"]
+    start, rollback_seqno, last = stream["requested_start"], stream["rollback_seqno"], stream["last_seqno"]
     begin = start if start is not None else stream["first_seqno"]
-    end = told if told is not None else last
+    end = rollback_seqno if rollback_seqno is not None else last
     marks = list(noted)
     if begin is not None:
         marks.append(Mark(begin, "Q", stream["open_row"] or 0, _begun(story)))
-    if told is not None:
-        marks.append(Mark(told, "R", _answer_row(story), answered(story)))
+    if rollback_seqno is not None:
+        marks.append(Mark(rollback_seqno, "R", _answer_row(story), answered(story)))
     marks += [Mark(int(story.before[gap]) - 1, "^", row, "seqno advanced") for gap, row in _advanced(story)]
     marks += [Mark(seqno, "B", stream["open_row"] or 0, text) for seqno, text in _crossed(story)]
     if stream["end_reason"] is not None:
-        at = last if last is not None else start
-        if at is not None:
-            marks.append(_end(story, at))
+        end_seqno = last if last is not None else start
+        if end_seqno is not None:
+            marks.append(_end(story, end_seqno))
     return Shape(
         begin=begin,
         end=begin if end is None else end,
-        told=told,
+        told=rollback_seqno,
         is_asked=start is not None,
         bars=story.bars,
         gap_first=story.after + np.uint64(1),
@@ -120,10 +124,10 @@ def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Sh
     stream = story.stream
 
     def since(times: npt.ArrayLike) -> Seqnos:
-        found: Seqnos = np.maximum(np.asarray(times, dtype=np.int64) - first_ns, 0).astype(np.uint64)
-        return found
+        offsets: Seqnos = np.maximum(np.asarray(times, dtype=np.int64) - first_ns, 0).astype(np.uint64)
+        return offsets
 
-    begin, end = (int(place) for place in since([stream["first_time"], stream["last_time"]]))
+    begin, end = (int(time_ns) for time_ns in since([stream["first_time"], stream["last_time"]]))
     bars, gaps = story.bars, since(story.times_of(story.gap_rows))
     first = since(bars.time)
     # a snapshot lasts until its last item, or until the end of the stream if more of it was promised

@@ -74,7 +74,7 @@ def name(story: StreamStory, *, is_with_sid: bool) -> str:
 
 def words(story: StreamStory, letters: Sequence[str]) -> dict[str, str]:
     """Describes what each lane of a stream shows. ``letters``: of further events."""
-    found = {"axis": asked(story)}
+    found = {"axis": request_text(story)}
     if len(story.bars.first):
         found["snapshots"] = _snapshots_text(story)
     if story.stream["items"]:
@@ -114,10 +114,10 @@ def numbers(scale: Scale, form: Callable[[int], str] = str, columns: int | None 
     return text
 
 
-def seconds(scale: Scale, at: int) -> str:
+def seconds(scale: Scale, time_ns: int) -> str:
     """Writes nanoseconds as seconds, with as many digits as are needed to distinguish the ticks of a scale."""
     digits = max(0, 9 - (len(str(scale.step * TICK)) - 1))
-    return f"{at / 1e9:.{digits}f}"
+    return f"{time_ns / 1e9:.{digits}f}"
 
 
 def lasting(span_ns: int) -> str:
@@ -128,19 +128,19 @@ def lasting(span_ns: int) -> str:
     return f"{span_ns} ns"
 
 
-def asked(story: StreamStory) -> str:
+def request_text(story: StreamStory) -> str:
     """Describes the request and its answer."""
     stream = story.stream
     if stream["requested_start"] is None:
-        told = "" if stream["answer"] == "unknown" else f", {answered(story)}"
-        return f"row {stream['open_row']}: {unread(stream)}{told}"
+        answer_text = "" if stream["answer"] == "unknown" else f", {answered(story)}"
+        return f"row {stream['open_row']}: {unread(stream)}{answer_text}"
     end = "" if stream["requested_end"] == ENDLESS else f" to {stream['requested_end']}"
     return f"row {stream['open_row']}: from {stream['requested_start']}{end}, {answered(story)}"
 
 
 def _snapshots_text(story: StreamStory) -> str:
     names = ("start_seqno", "end_seqno", "first_seqno", "last_seqno", "type", "state")
-    told = []
+    texts = []
     rows = list(zip(*(story.snapshots.values(name) for name in names), strict=True))
     if len(rows) > _LISTED:
         counts = Counter(row[4] for row in rows)
@@ -152,23 +152,23 @@ def _snapshots_text(story: StreamStory) -> str:
             low, high = (start, end) if start is not None else (first, last)
             note = "" if state.startswith("complete") else f" {state}"
             ranges.append((f"{low}–{high}" if low is not None else "no seqnos") + note)
-        told.append(f"{', '.join(ranges)} {word}")
-    return ", ".join(told)
+        texts.append(f"{', '.join(ranges)} {word}")
+    return ", ".join(texts)
 
 
 def _gaps_text(story: StreamStory) -> str:
     counts = np.bincount(story.cause, minlength=len(w.CAUSES)).tolist()
-    told = [f"{counts[w.CAUSES.index(cause)]} {cause}" for cause in LETTERS if counts[w.CAUSES.index(cause)]]
-    return ", ".join(told) or "none"
+    texts = [f"{counts[w.CAUSES.index(cause)]} {cause}" for cause in LETTERS if counts[w.CAUSES.index(cause)]]
+    return ", ".join(texts) or "none"
 
 
 def _events_text(story: StreamStory, letters: Sequence[str]) -> str:
     counts = Counter(letters)
-    told = []
-    for letter, one, several in (("S", "system event", "system events"), ("V", "change of state", "changes of state")):
+    texts = []
+    for letter, singular, plural in (("S", "system event", "system events"), ("V", "change of state", "changes of state")):
         if counts[letter]:
-            told.append(f"{counts[letter]} {one if counts[letter] == 1 else several}")
+            texts.append(f"{counts[letter]} {singular if counts[letter] == 1 else plural}")
     reason = story.stream["end_reason"]
     if reason is not None:
-        told.append("connection closed" if reason == "connection-closed" else f"stream end: {escape(reason)}")
-    return ", ".join(told)
+        texts.append("connection closed" if reason == "connection-closed" else f"stream end: {escape(reason)}")
+    return ", ".join(texts)

@@ -53,7 +53,7 @@ class LookedAt:
         tracker, links = reading.tracker, reading.links
         copies = tracker.left_out(links) if tracker is not None else ()
         sums, messages = reading.coverage.without(copies, {}).own, reading.messages
-        some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
+        rules_text = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
         streams, without = 0, frozenset[int]()
         if tracker is not None:
             without = frozenset(link.number for link in links if link.tls is None and not tracker.speaks_dcp(link.number))
@@ -64,7 +64,7 @@ class LookedAt:
             streams,
             sums["decoded"],
             reading.coverage.plain_bytes(sums),
-            some,
+            rules_text,
             nothing,
             damage,
             sums["missing"] - sums["filled"],
@@ -72,14 +72,14 @@ class LookedAt:
         )
 
     def __str__(self) -> str:
-        parts = [
+        facts = [
             counted(self.messages, "message"),
             counted(self.streams, "stream"),
             f"{share_of(self.decoded, self.captured)} of bytes decoded",
             f"{counted(self.lost, 'byte')} lost" if self.lost else "",
             self.rules,
         ]
-        return ", ".join(filter(None, parts))
+        return ", ".join(filter(None, facts))
 
 
 @dataclass(slots=True)
@@ -91,8 +91,8 @@ class _Met:
     """Numbers of connections, for findings that name no vbucket."""
     since_ns: int = 0
 
-    def add(self, cost: Cost, one: Finding) -> None:
-        for case in one.each:
+    def add(self, cost: Cost, finding: Finding) -> None:
+        for case in finding.each:
             client = case.clients[0] if case.clients else case.connections
             if cost.of == "client":
                 self.those.add((client,))
@@ -100,8 +100,8 @@ class _Met:
                 self.those.update((client, vbucket) for vbucket in case.vbuckets)
             else:
                 self.whole.update(case.connections)
-        began = [case.first_time_ns for case in one.each if case.over != "recovered" and case.first_time_ns]
-        if one.over != "recovered" and began:
+        began = [case.first_time_ns for case in finding.each if case.over != "recovered" and case.first_time_ns]
+        if finding.over != "recovered" and began:
             self.since_ns = min(self.since_ns or min(began), *began)
 
     def phrases(self, cost: Cost) -> Iterable[str]:
@@ -113,55 +113,61 @@ class _Met:
 
 def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
     """Returns one line about findings that are not effects, the worst first. The cost of notes is only mentioned if nothing is worse."""
-    notes = [one for one in causes if one.severity == "note"]
-    worse = [one for one in causes if one.severity != "note"]
-    told = _said(notes)
+    notes = [finding for finding in causes if finding.severity == "note"]
+    worse = [finding for finding in causes if finding.severity != "note"]
+    note_costs = _cost_phrases(notes)
     damage_ = looked.damage if looked is not None else ""
     if worse:
-        said = [*_said(worse), damage_, counted(len(notes), "note") if notes else ""]
+        phrases = [*_cost_phrases(worse), damage_, counted(len(notes), "note") if notes else ""]
     else:
-        is_usual = any(one.rule in RULES and (cost := RULES[one.rule].cost) is not None and cost.is_usual for one in notes)
+        is_usual = any(finding.rule in RULES and (cost := RULES[finding.rule].cost) is not None and cost.is_usual for finding in notes)
         nothing = NOTHING if looked is None else looked.nothing
         checked = [] if looked is None else [str(looked)]
         calm = nothing.replace(NOTHING, _CALM)
-        said = [f"{calm}: {told[0]}", *told[1:], *checked, damage_] if is_usual else [": ".join([nothing, *checked]), damage_, *told]
-    return " · ".join(filter(None, said))
+        phrases = (
+            [f"{calm}: {note_costs[0]}", *note_costs[1:], *checked, damage_]
+            if is_usual
+            else [": ".join([nothing, *checked]), damage_, *note_costs]
+        )
+    return " · ".join(filter(None, phrases))
 
 
 def damage(reading: Reading) -> str:
     """Returns what is wrong with the captures of a reading, in a few words."""
-    return damage_of(((one.file, one.what) for one in reading.capture.problems), reading.last_time_ns)
+    return damage_of(((problem.file, problem.what) for problem in reading.capture.problems), reading.last_time_ns)
 
 
-def damage_of(places: Iterable[tuple[str, str]], last_ns: int | None = None) -> str:
+def damage_of(problems: Iterable[tuple[str, str]], last_ns: int | None = None) -> str:
     """Returns what is wrong with captures, in a few words.
 
     ``places``: file, and what is wrong there. ``last_ns``: time of the last packet.
     """
     by_file: defaultdict[str, list[str]] = defaultdict(list)
-    for file, what in places:
-        by_file[file].append(what)
-    cut = sum(all("cut short" in what for what in found) for found in by_file.values())
+    for file, problem in problems:
+        by_file[file].append(problem)
+    cut = sum(all("cut short" in problem for problem in file_problems) for file_problems in by_file.values())
     damaged = len(by_file) - cut
     until = f", the last packet is of {clock(last_ns)} UTC" if last_ns is not None and len(by_file) == 1 else ""
-    parts = [f"{counted(cut, 'file')} {'is' if cut == 1 else 'are'} cut off{until}"] if cut else []
-    return " · ".join([*parts, *([f"{counted(damaged, 'file')} {'is' if damaged == 1 else 'are'} damaged"] if damaged else [])])
+    texts = [f"{counted(cut, 'file')} {'is' if cut == 1 else 'are'} cut off{until}"] if cut else []
+    return " · ".join([*texts, *([f"{counted(damaged, 'file')} {'is' if damaged == 1 else 'are'} damaged"] if damaged else [])])
 
 
-def _said(found: Sequence[Finding]) -> list[str]:
+def _cost_phrases(findings: Sequence[Finding]) -> list[str]:
     """Returns the costs of findings, in their order; other findings are counted."""
     met: dict[Cost, _Met] = {}
-    others: Counter[str] = Counter()
-    for one in found:
-        cost = RULES[one.rule].cost if one.rule in RULES else None
-        if cost is None or (one.severity == "note" and not cost.is_usual):
-            others[one.severity] += 1
+    other_counts: Counter[str] = Counter()
+    for finding in findings:
+        cost = RULES[finding.rule].cost if finding.rule in RULES else None
+        if cost is None or (finding.severity == "note" and not cost.is_usual):
+            other_counts[finding.severity] += 1
         else:
-            met.setdefault(cost, _Met()).add(cost, one)
-    said = [phrase for cost, those in met.items() for phrase in those.phrases(cost)]
-    if len(said) > MOST:
-        said = [*said[: MOST - 1], f"{len(said) - MOST + 1} more kinds of trouble"]
-    return said + [counted(others[one], f"other {one}" if met else one) for one in SEVERITIES if others[one]]
+            met.setdefault(cost, _Met()).add(cost, finding)
+    phrases = [phrase for cost, those in met.items() for phrase in those.phrases(cost)]
+    if len(phrases) > MOST:
+        phrases = [*phrases[: MOST - 1], f"{len(phrases) - MOST + 1} more kinds of trouble"]
+    return phrases + [
+        counted(other_counts[severity], f"other {severity}" if met else severity) for severity in SEVERITIES if other_counts[severity]
+    ]
 
 
 def clock(time_ns: int) -> str:

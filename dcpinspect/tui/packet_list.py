@@ -17,7 +17,7 @@ from textual.strip import Strip
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import cells, clip, escape
 from dcpinspect.render.lines import Lines, TimeFormat
-from dcpinspect.render.palette import KINDS, kinds
+from dcpinspect.render.palette import KINDS, message_kinds
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.kinds import ColumnKind
 from dcpinspect.tables.messages import MessageBatch
@@ -367,7 +367,7 @@ class PacketList(LineView, can_focus=True, inherit_bindings=False):
             lines = [make(batch, index, shown_ns) for index, shown_ns in enumerate(self._times(batch))]
             if self.columns:
                 lines = [f"{line}{' ' * (self._room - cells(line))}{more}" for line, more in zip(lines, self._cells(rows), strict=True)]
-            names = [_KINDS[kind] for kind in kinds(batch.decoded).tolist()]
+            names = [_KINDS[kind] for kind in message_kinds(batch.decoded).tolist()]
             return [Line(*one) for one in zip(rows, lines, names, self._colors_of(batch), strict=True)]
         except (DcpInspectError, IndexError, OSError) as error:  # the file has changed, or a live capture has dropped the rows
             return [Line(row, f"{row:>9} {error}", "refusal") for row in rows]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dcpinspect.reading import Reading
-from dcpinspect.render.palette import CAUSES, KINDS, PAINTS, SNAPSHOTS, VERDICTS, kinds
+from dcpinspect.render.palette import CAUSES, KINDS, PAINTS, SNAPSHOTS, VERDICTS, message_kinds
 from dcpinspect.streams.words import CAUSES as ALL_CAUSES
 from dcpinspect.streams.words import SNAPSHOT_TYPES, STREAM_VERDICTS, VBUCKET_VERDICTS
 from tests.catalogue import each
@@ -58,7 +58,7 @@ def test_kinds_are_those_of_the_names_and_statuses() -> None:
     names, seen = list(KINDS), set()
     with Reading([str(SAMPLES / "rollback.pcap")]) as reading:
         for batch in reading:
-            for index, kind in enumerate(kinds(batch.decoded).tolist()):
+            for index, kind in enumerate(message_kinds(batch.decoded).tolist()):
                 name, is_response = batch.name_of(index), bool(batch.decoded.is_response[index])
                 seen.add(names[kind])
                 if not is_response and name in expected:
