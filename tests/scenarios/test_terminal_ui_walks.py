@@ -45,7 +45,7 @@ WALKS = (
                 "`:` `rollback` `Enter`",
                 "The first three of six notes are rollbacks, one for each cause. The first is about vbucket 7. The client rolled back as"
                 " the server asked.",
-                ("· 6", "asked 60, told 50", "nothing is left to do"),
+                ("· 6", "asked for seqno 60, rolled back to 50", "nothing is left to do"),
             ),
             Step(
                 ("enter",),
