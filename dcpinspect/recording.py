@@ -36,7 +36,7 @@ from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from dcpinspect.render.explain import explained, messages_in
 from dcpinspect.render.field_table import field_table
-from dcpinspect.render.history import History
+from dcpinspect.render.history import VbucketHistory
 from dcpinspect.render.info import info_lines
 from dcpinspect.render.lines import counted
 from dcpinspect.store.store import KEEP, Store
@@ -310,12 +310,12 @@ class Recording:
         """Returns what is in the captures at a first look: what ``dcpinspect info`` prints."""
         return Info(overview(self._whole(track=True)))
 
-    def timeline(self, vbucket: int) -> History:
+    def timeline(self, vbucket: int) -> VbucketHistory:
         """Returns the history of a vbucket: what ``dcpinspect timeline`` prints.
 
         ``events`` is what happened, in order; ``str`` lists it, and ``to_dict`` also has the streams, snapshots and gaps.
         """
-        history = History(vbucket)
+        history = VbucketHistory(vbucket)
         if self._store is not None:
             store, reading = self._filled(), self._whole(track=True)
             rows = store.of_vbucket(vbucket)

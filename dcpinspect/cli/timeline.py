@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dcpinspect.export.target import Target
     from dcpinspect.protocol.columns import Rows
     from dcpinspect.reading import Reading
-    from dcpinspect.render.history import History
+    from dcpinspect.render.history import VbucketHistory
     from dcpinspect.render.lane_paint import Painted
     from dcpinspect.render.lanes import Scale
     from dcpinspect.render.lines import Lines
@@ -57,7 +57,7 @@ def timeline(
     """Show one vbucket: its streams along their seqnos, then every request, snapshot, gap and end in order."""
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.reading import Reading
-    from dcpinspect.render.history import History
+    from dcpinspect.render.history import VbucketHistory
     from dcpinspect.streams.contracts import STREAMS
     from dcpinspect.tables.record_rows import parse_record_filter
     from dcpinspect.tables.select import number_ranges
@@ -69,7 +69,7 @@ def timeline(
     span, redactor = times.span_of_whole(), redaction.redactor()
     with Reading(captures, **input_.ports.chosen()) as reading:
         reading.track(redactor)
-        history = History(vbucket, connections)
+        history = VbucketHistory(vbucket, connections)
         with opened(result.output, format_, captures) as out, _Messages(width or out.width()) as lines:
             for batch in interrupts.batches(reading.capture, reading):
                 rows = history.feed(batch.redacted(redactor))
@@ -171,7 +171,7 @@ class _Messages:
 class _Picture:
     """Writes the lanes of a history, then its events."""
 
-    def __init__(self, history: History, messages: _Messages | None, output: Target, width: int | None, is_ascii: bool) -> None:
+    def __init__(self, history: VbucketHistory, messages: _Messages | None, output: Target, width: int | None, is_ascii: bool) -> None:
         """``messages``: those to print below the events."""
         from dcpinspect.render.lane_paint import style_of
         from dcpinspect.render.timeline import ascii_only

@@ -7,7 +7,7 @@ from dcpinspect.protocol.fields import Field, FieldKind
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.records import dataclass
-from dcpinspect.render.lines import ARROWS, ASKED, STORIES, Lines, Number, Story, Word, datatypes
+from dcpinspect.render.lines import ARROWS, REQUEST_KEY_WIDTH, STORIES, Lines, NumberField, Story, WordField, datatypes
 from dcpinspect.tables.messages import MessageBatch
 
 _COLUMNS = ("row", "time_ns", "connection", "vbucket", "length", "sid", "rtt_ns", "prefix")
@@ -31,7 +31,7 @@ class FieldPosition:
     size: int
 
 
-StoryPart = tuple[Word | Number, FieldPosition | None]
+StoryPart = tuple[WordField | NumberField, FieldPosition | None]
 """A part of a story, and where its number stands; None: these messages do not have it."""
 
 
@@ -80,7 +80,7 @@ def story_parts(batch: MessageBatch, index: int) -> tuple[StoryPart, ...] | None
         is_there = not is_in_value or (layout.value_size is not None and decoded.value.size[index] > 0)
         if not is_there or not isinstance(item, Field) or not item.kind.size:
             return None
-        if isinstance(part, Number) and item.kind not in _UNSIGNED:
+        if isinstance(part, NumberField) and item.kind not in _UNSIGNED:
             return None
         parts.append((part, FieldPosition(is_in_value, item.offset, item.kind.size)))
     return tuple(parts)
@@ -170,7 +170,7 @@ class LineProgram:
             self._part("")
             add(rt.FRAGMENT, COLUMN["prefix"])
             beside = rt.BESIDE if present.key_of == ASKED_BEFORE else 0
-            add(rt.SPAN_PLAIN | beside, COLUMN["key_start"], 0 if present.key_of == OWN else ASKED)
+            add(rt.SPAN_PLAIN | beside, COLUMN["key_start"], 0 if present.key_of == OWN else REQUEST_KEY_WIDTH)
         if kinds := datatypes(int(self._batch.decoded.datatype[self._index])):
             self._part(kinds)
         if (prepared := number_places(self._batch, self._index).get("prepared_seqno")) is not None:
@@ -197,7 +197,7 @@ class LineProgram:
             else:
                 self.text(", ")
             first = False
-            if isinstance(part, Number) and place is not None:
+            if isinstance(part, NumberField) and place is not None:
                 self.text(f"{part.label} ")
                 self._add_number(place)
             else:

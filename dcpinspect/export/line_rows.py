@@ -34,7 +34,7 @@ from dcpinspect.protocol.fields import FieldKind
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.records import dataclass
-from dcpinspect.render.lines import SAID_ONCE, Lines, Word, key_prefix, told
+from dcpinspect.render.lines import SAID_ONCE, Lines, WordField, body_text, key_prefix
 from dcpinspect.tables.messages import MessageBatch
 
 SLICE = 1 << 15
@@ -265,7 +265,7 @@ class _Run:
         """Returns the program of each row: by its kind, by which parts its line has, and by numbers of its story."""
         batch, key = self._batch, self._keys()
         first, kind = distinct(key)
-        told = np.zeros(len(key), dtype=np.bool_)
+        has_body = np.zeros(len(key), dtype=np.bool_)
         known = [self._of.kind(int(key[one]), batch, int(self._rows[one])) for one in first.tolist()]
         for number, found in enumerate(known):
             if found is None:
@@ -273,8 +273,8 @@ class _Run:
             elif found.is_told:
                 members = np.flatnonzero((kind == number) & self._plain)
                 self._tell(members)
-                told[members] = self.columns[COLUMN["told_size"], members] > 0
-        self._present |= told.astype(np.int64) << 3 | self._key_of << 4
+                has_body[members] = self.columns[COLUMN["told_size"], members] > 0
+        self._present |= has_body.astype(np.int64) << 3 | self._key_of << 4
         framing = batch.decoded.framing_size[self._at].astype(np.int64)
         groups, group = distinct((kind << 8 | framing) << 6 | self._present)
         programs: Rows = np.full(len(groups), -1, dtype=np.int64)
@@ -318,10 +318,10 @@ class _Run:
         decoded, at = self._batch.decoded, self._rows[members]
         found = [decoded.value.start[at] - self._batch.start[at]] if kind.reads_value else []
         for part, place in kind.parts:
-            if place is not None and (isinstance(part, Word) or not part.tells_zero):
+            if place is not None and (isinstance(part, WordField) or not part.tells_zero):
                 section = decoded.value.start[at] if place.is_in_value else decoded.extras_at[at]
                 values = numbers_at(self._batch.data, section + place.offset, place.size).astype(np.int64)
-                found.append(values if isinstance(part, Word) else (values != 0).astype(np.int64))
+                found.append(values if isinstance(part, WordField) else (values != 0).astype(np.int64))
         return found
 
     def _tell(self, members: Rows) -> None:
@@ -332,7 +332,7 @@ class _Run:
             index = int(self._rows[place])
             said = _without_opaque(batch, index) if is_pure and batch.length[index] <= _SHORT else b""
             if (text := known.get(said)) is None:
-                text = told(batch, index)
+                text = body_text(batch, index)
                 if said:
                     known[said] = text
             self.columns[COLUMN["told_start"], place], self.columns[COLUMN["told_size"], place] = len(self.side), len(text)

@@ -23,7 +23,7 @@ from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.render.field_table import (
     OFFSETS_WIDTH,
     REMARKED,
-    Row,
+    FieldRow,
     field_rows,
     heading,
     label_width,
@@ -123,7 +123,7 @@ class _TablePrograms(Programs):
                 self._add_number(builder, field, lines[0], width, look_ups)
         builder.text(b"\n")
 
-    def _add_number(self, builder: rt.ProgramBuilder, field: FieldValue, line: Row, width: int, look_ups: list[LookUp]) -> None:
+    def _add_number(self, builder: rt.ProgramBuilder, field: FieldValue, line: FieldRow, width: int, look_ups: list[LookUp]) -> None:
         """Adds a line for a fixed-size number of the header or the layout."""
         spec = field.spec
         assert spec is not None, "numbers are described"

@@ -46,43 +46,47 @@ def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Ite
             yield f"{count:>12,} {name}"
     yield from drops(files)
     yield from _direction_table([*coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))])
-    others = coverage.sums(lambda all_: ~all_.is_own)
-    if others["connection"]:
+    other_sums = coverage.sums(lambda all_: ~all_.is_own)
+    if other_sums["connection"]:
         connections = len({connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)})
-        yield f"{others['captured']:>12,} bytes captured of {_counted(connections, 'connection')} of other protocols"
+        yield f"{other_sums['captured']:>12,} bytes captured of {_counted(connections, 'connection')} of other protocols"
 
 
-def direction_cells(shown: Sequence[DirectionCoverage]) -> list[tuple[str, ...]]:
+def direction_cells(directions: Sequence[DirectionCoverage]) -> list[tuple[str, ...]]:
     """Returns the heading and a row for each direction; there is a column for TLS if one of them uses it."""
     rows: list[tuple[str, ...]] = [_COLUMNS]
-    for one in shown:
-        skipped = sum(one.skipped.values())
+    for direction in directions:
+        skipped = sum(direction.skipped.values())
         sizes = (
-            one.captured,
-            one.decoded,
+            direction.captured,
+            direction.decoded,
             skipped,
-            one.unfinished,
-            one.not_decodable,
-            one.tls,
-            one.duplicate,
-            one.late,
-            one.missing,
-            one.cut,
+            direction.unfinished,
+            direction.not_decodable,
+            direction.tls,
+            direction.duplicate,
+            direction.late,
+            direction.missing,
+            direction.cut,
         )
-        reasons = ", ".join(f"{reason} {size:,}" for reason, size in one.skipped.items())
-        numbers = (f"{size:,}" for size in (*sizes, one.holes))
-        ends = f"{one.sender} > {one.receiver}" if one.connection else f"{one.sender}, {DIRECTIONS[one.direction]}"
-        rows.append((str(one.connection or ""), ends, one.protocol, *numbers, reasons))
-    if not any(one.tls for one in shown):
-        place = _COLUMNS.index("TLS")
-        rows = [row[:place] + row[place + 1 :] for row in rows]
+        reasons = ", ".join(f"{reason} {size:,}" for reason, size in direction.skipped.items())
+        numbers = (f"{size:,}" for size in (*sizes, direction.holes))
+        ends = (
+            f"{direction.sender} > {direction.receiver}"
+            if direction.connection
+            else f"{direction.sender}, {DIRECTIONS[direction.direction]}"
+        )
+        rows.append((str(direction.connection or ""), ends, direction.protocol, *numbers, reasons))
+    if not any(direction.tls for direction in directions):
+        tls_column = _COLUMNS.index("TLS")
+        rows = [row[:tls_column] + row[tls_column + 1 :] for row in rows]
     return rows
 
 
-def _direction_table(shown: Sequence[DirectionCoverage]) -> Iterator[str]:
-    if not shown:
+def _direction_table(directions: Sequence[DirectionCoverage]) -> Iterator[str]:
+    if not directions:
         return
-    rows = direction_cells(shown)
+    rows = direction_cells(directions)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     yield ""
     for row in rows:
@@ -99,9 +103,9 @@ def interfaces(files: Sequence[CaptureFile]) -> Iterator[tuple[str, InterfaceCou
 
 def drops(files: Sequence[CaptureFile], most: int = 10) -> Iterator[str]:
     """Yields a line for each interface that dropped packets before they were captured, at most ``most`` lines."""
-    lost = [(place, counts.lost) for place, counts in interfaces(files) if counts.lost]
-    for place, count in lost[:most]:
-        yield f"{count:>12,} dropped at {escape(place)} before they were captured"
+    lost = [(interface, counts.lost) for interface, counts in interfaces(files) if counts.lost]
+    for interface, count in lost[:most]:
+        yield f"{count:>12,} dropped at {escape(interface)} before they were captured"
     if len(lost) > most:
         yield f"{sum(count for _, count in lost[most:]):>12,} dropped at {_counted(len(lost) - most, 'more interface')}"
 
@@ -113,37 +117,45 @@ def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
 
 def losses(coverage: Coverage) -> Iterator[str]:
     """Yields a line for each direction with bytes that are missing or not in messages, without connections of other protocols."""
-    for one in coverage.where(lambda all_: all_.is_own & ~(all_.is_whole & (all_.late == 0))):
-        where = f"connection {one.connection}, {_way(one)}" if one.connection else f"{one.sender}, {DIRECTIONS[one.direction]}"
-        yield f"{where}: {'; '.join(_parts(one, coverage))}"
+    for direction in coverage.where(lambda all_: all_.is_own & ~(all_.is_whole & (all_.late == 0))):
+        where = (
+            f"connection {direction.connection}, {_ends_text(direction)}"
+            if direction.connection
+            else f"{direction.sender}, {DIRECTIONS[direction.direction]}"
+        )
+        yield f"{where}: {'; '.join(_loss_texts(direction, coverage))}"
 
 
-def _way(one: DirectionCoverage) -> str:
-    client, server = (one.sender, one.receiver) if one.direction == C2S else (one.receiver, one.sender)
-    return f"{client} to {server}" if one.direction == C2S else f"{server} back to {client}"
+def _ends_text(direction: DirectionCoverage) -> str:
+    client, server = (direction.sender, direction.receiver) if direction.direction == C2S else (direction.receiver, direction.sender)
+    return f"{client} to {server}" if direction.direction == C2S else f"{server} back to {client}"
 
 
-def _parts(one: DirectionCoverage, coverage: Coverage) -> Iterator[str]:
-    cut = f", {one.cut:,} of them cut off by the snapshot length" if one.cut else ""
-    where = f"{_counted(one.holes, 'hole')}{_at(one, one.first_hole)}{cut}" if one.packets else "nor is any packet of this direction"
-    if one.lost:
-        yield f"{one.lost:,} bytes are not in the capture ({where})"
-    if one.filled:
-        yield f"{_counted(one.filled, 'byte')} came too late to be read{f' ({where})' if not one.lost else ''}"
-    if one.skipped:
-        size, reasons = sum(one.skipped.values()), ", ".join(one.skipped)
-        yield f"{size:,} bytes skipped up to the next message ({reasons}{_at(one, one.first_skipped, ';')})"
-    if one.unfinished:
-        yield f"{one.unfinished:,} bytes of a message whose end is not in the capture"
-    if one.late > one.filled:
-        yield f"{_counted(one.late - one.filled, 'byte')} {UNPLACED}"
-    if one.not_decodable:
-        yield f"{one.not_decodable:,} bytes of {foreign(one.protocol, coverage, one.connection) or one.protocol}"
+def _loss_texts(direction: DirectionCoverage, coverage: Coverage) -> Iterator[str]:
+    cut = f", {direction.cut:,} of them cut off by the snapshot length" if direction.cut else ""
+    where = (
+        f"{_counted(direction.holes, 'hole')}{_first_place(direction, direction.first_hole)}{cut}"
+        if direction.packets
+        else "nor is any packet of this direction"
+    )
+    if direction.lost:
+        yield f"{direction.lost:,} bytes are not in the capture ({where})"
+    if direction.filled:
+        yield f"{_counted(direction.filled, 'byte')} came too late to be read{f' ({where})' if not direction.lost else ''}"
+    if direction.skipped:
+        size, reasons = sum(direction.skipped.values()), ", ".join(direction.skipped)
+        yield f"{size:,} bytes skipped up to the next message ({reasons}{_first_place(direction, direction.first_skipped, ';')})"
+    if direction.unfinished:
+        yield f"{direction.unfinished:,} bytes of a message whose end is not in the capture"
+    if direction.late > direction.filled:
+        yield f"{_counted(direction.late - direction.filled, 'byte')} {UNPLACED}"
+    if direction.not_decodable:
+        yield f"{direction.not_decodable:,} bytes of {foreign(direction.protocol, coverage, direction.connection) or direction.protocol}"
 
 
-def _at(one: DirectionCoverage, first: int | None, comma: str = ",") -> str:
+def _first_place(direction: DirectionCoverage, first: int | None, comma: str = ",") -> str:
     """Returns where the first of several places is; empty for several connections together."""
-    return f"{comma} first at byte {first or 0:,}" if one.connection else ""
+    return f"{comma} first at byte {first or 0:,}" if direction.connection else ""
 
 
 def _counted(number: int, noun: str) -> str:
@@ -168,25 +180,29 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
         sums = reading.coverage.sums(lambda all_: all_.connection > 0)
         captured, cut = sums["captured"], sums["cut"]
         undecodable = reading.coverage.where(lambda all_: (all_.connection > 0) & all_.is_own & (all_.not_decodable > all_.http))
-        for one in undecodable if sums["not_decodable"] > sums["http"] else ():
-            carriers.setdefault(one.protocol, set()).add(one.connection)
+        for direction in undecodable if sums["not_decodable"] > sums["http"] else ():
+            carriers.setdefault(direction.protocol, set()).add(direction.connection)
         if sums["http"]:
             carriers[HTTP] = {1}  # their numbers do not matter
         for protocol in (TLS, MEMCACHED_TEXT, HTTP):
-            if found := carriers.get(protocol):
-                what = foreign(protocol, reading.coverage, *found)
-                return f"{names}: no DCP message in the {used:,} packets of the ports looked at; they carry {what}"
+            if carrying := carriers.get(protocol):
+                contents = foreign(protocol, reading.coverage, *carrying)
+                return f"{names}: no DCP message in the {used:,} packets of the ports looked at; they carry {contents}"
         none = f"{names}: no DCP message in the {used:,} packets of the ports looked at"
         if reading.coverage.tls:
-            opened = "which the key log does not open" if reading.coverage.has_keys else "which --keylog decrypts with the client's key log"
-            return f"{none}; some carry TLS, {opened}"
+            key_advice = (
+                "which the key log does not open" if reading.coverage.has_keys else "which --keylog decrypts with the client's key log"
+            )
+            return f"{none}; some carry TLS, {key_advice}"
         if cut and not captured:
             return f"{none}; their contents were cut off by the snapshot length: capture with -s 0"
-        what = "they may be encrypted or another protocol" if captured else "they are empty"
-        return f"{none}; {what}" + ("" if reading.options["find_ports"] else "; try --port auto")
+        contents = "they may be encrypted or another protocol" if captured else "they are empty"
+        return f"{none}; {contents}" + ("" if reading.options["find_ports"] else "; try --port auto")
     ports = np.argsort(-parser.other_ports, kind="stable")[: np.count_nonzero(parser.other_ports)].tolist()
     ports = [port for port in ports if port]  # no server has port 0
-    unread = {one.named: one for file in reading.capture.files for one in file.unread if one.packets}
+    unread = {
+        packets_unread.named: packets_unread for file in reading.capture.files for packets_unread in file.unread if packets_unread.packets
+    }
     if not ports and unread:
         return f"{names}: no DCP, since packets with link type {', '.join(list(unread)[:MAX_PORTS])} are not read; {OTHER_LINK}"
     if not ports:

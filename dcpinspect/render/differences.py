@@ -44,46 +44,50 @@ _HEADINGS = {
 }
 
 
-def summary(found: Found, paths: Sequence[DifferenceRow], names: Sequence[str], paint: Paint) -> Iterator[str]:
+def summary(comparison: Found, paths: Sequence[DifferenceRow], names: Sequence[str], paint: Paint) -> Iterator[str]:
     """Yields the summary. ``paths``: records of the connections that both captures have. ``names``: of the captures of A and B."""
     from dcpinspect.comparison.contracts import VERDICT_OF
 
     for side, name in zip(("a", "b"), names, strict=True):
-        counted = f"{_count(found.events[side], 'event')} of {_count(found.vbuckets[side], 'vbucket')}"
+        counted = f"{_count(comparison.events[side], 'event')} of {_count(comparison.vbuckets[side], 'vbucket')}"
         yield f"{side.upper()}  {counted}  {clip(escape_rest(name), _LONGEST)}"
-    yield f"{_count(found.common, 'event')} on both sides"
+    yield f"{_count(comparison.common, 'event')} on both sides"
     yield ""
     alike = "A and B do not differ, as far as both captures tell."
-    if found.why_nothing and not paths:
-        alike = f"Nothing could be compared: {found.why_nothing}."
-    yield paint("A and B differ." if found.is_different else alike, "bold")
+    if comparison.why_nothing and not paths:
+        alike = f"Nothing could be compared: {comparison.why_nothing}."
+    yield paint("A and B differ." if comparison.is_different else alike, "bold")
     for verdict, heading in _HEADINGS.items():
-        kinds = [key for key in found.counts if VERDICT_OF[key[0]] == verdict]
+        kinds = [key for key in comparison.counts if VERDICT_OF[key[0]] == verdict]
         if kinds:
             yield ""
             yield heading
         for kind, lacks in kinds:
-            events, vbuckets = found.counts[kind, lacks]
-            told = _SAYS[kind].format(
+            events, vbuckets = comparison.counts[kind, lacks]
+            line = _SAYS[kind].format(
                 events=_count(events, "event"),
                 vbuckets=_count(vbuckets, "vbucket"),
                 lacks=(lacks or "").upper(),
                 has="A" if lacks == "b" else "B",
             )
-            examples = _examples([row for row in found.rows if (row["kind"], row["lacks"]) == (kind, lacks)])
-            yield f"  {told}" + (f": {examples}" if examples else "")
-    yield from _ahead(found)
+            examples = _examples([row for row in comparison.rows if (row["kind"], row["lacks"]) == (kind, lacks)])
+            yield f"  {line}" + (f": {examples}" if examples else "")
+    yield from _ahead(comparison)
     yield from _same_connections(paths)
-    yield from _caveats(found)
+    yield from _caveats(comparison)
 
 
-def _ahead(found: Found) -> Iterator[str]:
+def _ahead(comparison: Found) -> Iterator[str]:
     lines = []
-    for side, other in (("a", "b"), ("b", "a")):
-        leads = [(getattr(one, side) - getattr(one, other), one) for one in found.reached if getattr(one, side) > getattr(one, other)]
+    for side, other_side in (("a", "b"), ("b", "a")):
+        leads = [
+            (getattr(vbucket, side) - getattr(vbucket, other_side), vbucket)
+            for vbucket in comparison.reached
+            if getattr(vbucket, side) > getattr(vbucket, other_side)
+        ]
         if leads:
-            most, one = max(leads, key=lambda lead: lead[0])
-            where = f"vbucket {one.vbucket}: {getattr(one, side)} against {getattr(one, other)}"
+            most, vbucket = max(leads, key=lambda lead: lead[0])
+            where = f"vbucket {vbucket.vbucket}: {getattr(vbucket, side)} against {getattr(vbucket, other_side)}"
             lines.append(f"  {side.upper()} on {_count(len(leads), 'vbucket')}, by up to {_count(most, 'seqno')} ({where})")
     if lines:
         yield ""
@@ -92,57 +96,57 @@ def _ahead(found: Found) -> Iterator[str]:
 
 
 def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
-    ways: dict[tuple[int, int], list[DifferenceRow]] = {}
+    paths_by_connections: dict[tuple[int, int], list[DifferenceRow]] = {}
     for row in paths:
-        ways.setdefault((row["a_connection"], row["b_connection"]), []).append(row)
-    if not ways:
+        paths_by_connections.setdefault((row["a_connection"], row["b_connection"]), []).append(row)
+    if not paths_by_connections:
         return
     yield ""
     yield "The same connection in both captures:"
-    for (one, other), rows in list(ways.items())[:PATHS]:
+    for (a_connection, b_connection), rows in list(paths_by_connections.items())[:PATHS]:
         row = rows[0]
         ahead = "ahead" if row["clock_offset_ns"] >= 0 else "behind"
         offset, error = _ms(abs(row["clock_offset_ns"])), _ms(row["clock_error_ns"])
         near = row["client_side"]
-        place = f"{near.upper()} is nearer to the client" if near else "nothing is between the two captures"
-        yield f"  {one} of A is {other} of B: {row['a_client']} to {row['a_server']}; {place}"
+        position = f"{near.upper()} is nearer to the client" if near else "nothing is between the two captures"
+        yield f"  {a_connection} of A is {b_connection} of B: {row['a_client']} to {row['a_server']}; {position}"
         yield f"    clocks: B's is {offset} {ahead}, give or take {error} ({_CLOCKS[row['clock_from']]})"
-        for way in rows:
-            yield f"    {_WAYS[way['direction']]}: {_way(way)}"
-    if len(ways) > PATHS:
-        yield f"  {_count(len(ways) - PATHS, 'more connection')}: --paths lists all"
+        for path in rows:
+            yield f"    {_WAYS[path['direction']]}: {_direction_text(path)}"
+    if len(paths_by_connections) > PATHS:
+        yield f"  {_count(len(paths_by_connections) - PATHS, 'more connection')}: --paths lists all"
 
 
-def _way(row: DifferenceRow) -> str:
+def _direction_text(path: DifferenceRow) -> str:
     """Describes one direction of a connection."""
-    told = [f"{_ms(row['delay_median_ns'])} between the taps, {_ms(row['delay_max_ns'])} at most"]
-    if row["lost"]:
-        told.append(f"lost there and sent again {_count(row['lost'], 'time')}, {_count(row['lost_bytes'], 'byte')}")
-    missed = [(side.upper(), row[f"{side}_missed_bytes"]) for side in ("a", "b")]
-    told += [f"{_count(count, 'byte')} of capture loss in {side}" for side, count in missed if count]
-    if row["answers"]:
-        who = "server" if row["direction"] == "c2s" else "client"
-        split = f"{_ms(row['answerer_median_ns'])} {who} and {_ms(row['network_median_ns'])} network"
-        told.append(f"answers took {_ms(row['answer_median_ns'])}: {split}")
-    return "; ".join(told)
+    facts = [f"{_ms(path['delay_median_ns'])} between the taps, {_ms(path['delay_max_ns'])} at most"]
+    if path["lost"]:
+        facts.append(f"lost there and sent again {_count(path['lost'], 'time')}, {_count(path['lost_bytes'], 'byte')}")
+    missed = [(side.upper(), path[f"{side}_missed_bytes"]) for side in ("a", "b")]
+    facts += [f"{_count(count, 'byte')} of capture loss in {side}" for side, count in missed if count]
+    if path["answers"]:
+        who = "server" if path["direction"] == "c2s" else "client"
+        split = f"{_ms(path['answerer_median_ns'])} {who} and {_ms(path['network_median_ns'])} network"
+        facts.append(f"answers took {_ms(path['answer_median_ns'])}: {split}")
+    return "; ".join(facts)
 
 
 def _ms(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e6:,.3f} ms"
 
 
-def _caveats(found: Found) -> Iterator[str]:
+def _caveats(comparison: Found) -> Iterator[str]:
     lines = [
         f"The capture of {side.upper()} does not tell the history of {_count(count, 'vbucket')}; it is taken from other streams."
-        for side, count in found.assumed.items()
+        for side, count in comparison.assumed.items()
         if count
     ]
-    if found.doubted:
-        lines.append(f"Of {_count(found.doubted, 'vbucket')} there are several to choose from: what differs there is not told.")
-    if not found.are_shown_alike and found.common:
+    if comparison.doubted:
+        lines.append(f"Of {_count(comparison.doubted, 'vbucket')} there are several to choose from: what differs there is not told.")
+    if not comparison.are_shown_alike and comparison.common:
         lines.append("Values and datatypes were compared only where both connections are known to be shown them in the same form.")
-    if found.left_out:
-        lines.append(f"{found.left_out:,} more differences are counted, but have no record.")
+    if comparison.left_out:
+        lines.append(f"{comparison.left_out:,} more differences are counted, but have no record.")
     if lines:
         yield ""
         yield from lines
@@ -150,12 +154,12 @@ def _caveats(found: Found) -> Iterator[str]:
 
 def _examples(rows: Sequence[DifferenceRow]) -> str:
     """Names the first records, by vbucket and seqno."""
-    told = []
+    examples = []
     for row in rows[:EXAMPLES]:
         first, last = row["first_seqno"], row["last_seqno"]
         seqnos = "" if first is None else f" {first}" if first == last else f" {first}–{last}"
-        told.append(f"vb {row['vbucket']}{seqnos}")
-    return ", ".join(told) + (" …" if len(rows) > EXAMPLES else "")
+        examples.append(f"vb {row['vbucket']}{seqnos}")
+    return ", ".join(examples) + (" …" if len(rows) > EXAMPLES else "")
 
 
 def _count(number: int, noun: str) -> str:

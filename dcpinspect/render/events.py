@@ -23,7 +23,7 @@ _OVER = ("ended", "rolled-back", "refused")
 """Verdicts that have an event of their own."""
 
 
-class Event(NamedTuple):
+class VbucketEvent(NamedTuple):
     """One event. There may be one for each of 100,000 gaps, and tuples are made fastest."""
 
     row: int
@@ -77,63 +77,67 @@ _NOTED = {int(Opcode.DCP_SYSTEM_EVENT): ("S", "system event"), int(Opcode.DCP_SE
 def noted(batch: MessageBatch, rows: Rows) -> Iterator[Noted]:
     """Yields the system events and changes of state among these messages of a batch."""
     decoded = batch.decoded
-    own = rows[~decoded.is_response[rows]]
-    for row in own[np.isin(decoded.opcode[own], list(_NOTED))].tolist():
+    requests = rows[~decoded.is_response[rows]]
+    for row in requests[np.isin(decoded.opcode[requests], list(_NOTED))].tolist():
         letter, name = _NOTED[int(decoded.opcode[row])]
         sid = decoded.sid.at(row)
-        place = int(batch.row[row]), int(batch.time_ns[row]), int(batch.connection[row]), -1 if sid is None else sid
-        yield Noted(*place, batch.number("by_seqno", row), letter, f"{name}: {summary(batch, row)}")
+        message = int(batch.row[row]), int(batch.time_ns[row]), int(batch.connection[row]), -1 if sid is None else sid
+        yield Noted(*message, batch.number("by_seqno", row), letter, f"{name}: {summary(batch, row)}")
 
 
 def by_stream(streams: Sequence[StreamStory], noted: Sequence[Noted]) -> Mapping[int, Sequence[Noted]]:
     """Returns the noted messages by place of their stream: the latest stream on their connection and stream-id that was open by then."""
-    found: dict[int, list[Noted]] = {}
-    for one in noted:
-        places = [
-            place
-            for place, story in enumerate(streams)
-            if story.key[:2] == (one.connection, one.sid) and story.stream["open_row"] <= one.row
+    noted_by_stream: dict[int, list[Noted]] = {}
+    for event in noted:
+        open_streams = [
+            stream_index
+            for stream_index, story in enumerate(streams)
+            if story.key[:2] == (event.connection, event.sid) and story.stream["open_row"] <= event.row
         ]
-        if places:
-            found.setdefault(places[-1], []).append(one)
-    return found
+        if open_streams:
+            noted_by_stream.setdefault(open_streams[-1], []).append(event)
+    return noted_by_stream
 
 
 def events(
     streams: Sequence[StreamStory], noted: Mapping[int, Sequence[Noted]], closed: Mapping[int, str], last_rows: Mapping[int, int]
-) -> list[Event]:
+) -> list[VbucketEvent]:
     """Returns all events in order of rows.
 
     ``noted``: noted messages of each stream, by place. ``closed``: who closed each connection, empty if unknown. ``last_rows``: row of the
     vbucket's last message on each connection.
     """
-    found: list[Event] = []
-    for place, story in enumerate(streams):
-        found += _of_stream(story, noted.get(place, ()), closed, last_rows)
-    return sorted(found, key=lambda event: (event.row, event.place))
+    all_events: list[VbucketEvent] = []
+    for stream_index, story in enumerate(streams):
+        all_events += _of_stream(story, noted.get(stream_index, ()), closed, last_rows)
+    return sorted(all_events, key=lambda event: (event.row, event.place))
 
 
-def _of_stream(story: StreamStory, noted: Sequence[Noted], closed: Mapping[int, str], last_rows: Mapping[int, int]) -> Iterator[Event]:
+def _of_stream(
+    story: StreamStory, noted: Sequence[Noted], closed: Mapping[int, str], last_rows: Mapping[int, int]
+) -> Iterator[VbucketEvent]:
     stream = story.stream
-    of: tuple[int, int, int | None] = stream["connection"], stream["stream"], stream["sid"]
+    stream_ids: tuple[int, int, int | None] = stream["connection"], stream["stream"], stream["sid"]
     is_asked = stream["requested_start"] is not None or stream["answer"] != "unknown"
-    yield Event(stream["open_row"], 0, *of, "request" if is_asked else "first-seen", _request(stream, story), stream["first_time"])
+    yield VbucketEvent(
+        stream["open_row"], 0, *stream_ids, "request" if is_asked else "first-seen", _request(stream, story), stream["first_time"]
+    )
     for row in _rows(story.snapshots):
-        yield Event(row["row"], 2, *of, "snapshot", _snapshot(row), row["time"])
+        yield VbucketEvent(row["row"], 2, *stream_ids, "snapshot", _snapshot(row), row["time"])
     for row in _rows(story.gaps, ("after_seqno", "before_seqno", "width", "cause", "evidence", "rows")):
-        yield Event(row["rows"][-1], 1, *of, "gap", _gap(row), None, row)
-    for one in noted:
-        yield Event(one.row, 3, *of, {"S": "system-event", "V": "vbucket-state"}[one.letter], one.text, one.time_ns)
+        yield VbucketEvent(row["rows"][-1], 1, *stream_ids, "gap", _gap(row), None, row)
+    for event in noted:
+        yield VbucketEvent(event.row, 3, *stream_ids, {"S": "system-event", "V": "vbucket-state"}[event.letter], event.text, event.time_ns)
     end = f"after seqno {stream['last_seqno']}" if stream["last_seqno"] is not None else "before any seqno"
-    last = max(last_rows.get(of[0], 0), stream["open_row"])
+    last = max(last_rows.get(stream_ids[0], 0), stream["open_row"])
     if stream["end_reason"] == "connection-closed":
-        by = closed.get(of[0])
-        yield Event(last, 4, *of, "connection-closed", f"connection closed{f' by the {by}' if by else ''}, {end}")
+        by = closed.get(stream_ids[0])
+        yield VbucketEvent(last, 4, *stream_ids, "connection-closed", f"connection closed{f' by the {by}' if by else ''}, {end}")
     elif stream["end_row"] is not None:
         reason = escape(stream["end_reason"] or "reason unknown")
-        yield Event(stream["end_row"], 4, *of, "stream-end", f"stream end: {reason}, {end}")
+        yield VbucketEvent(stream["end_row"], 4, *stream_ids, "stream-end", f"stream end: {reason}, {end}")
     elif stream["verdict"] not in _OVER:
-        yield Event(last, 5, *of, "state", f"{stream['verdict']}, {end}")
+        yield VbucketEvent(last, 5, *stream_ids, "state", f"{stream['verdict']}, {end}")
 
 
 def _rows(records: Any, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -145,17 +149,17 @@ def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     if stream["requested_start"] is None:
         return unread(stream) if stream["answer"] == "unknown" else f"{unread(stream)}: {answered(story)}"
     end = stream["requested_end"]
-    parts = [f"from {stream['requested_start']}", "no end" if end == ENDLESS else f"to {end}"]
+    texts = [f"from {stream['requested_start']}", "no end" if end == ENDLESS else f"to {end}"]
     if stream["vbucket_uuid"]:
-        parts.append(f"uuid 0x{stream['vbucket_uuid']:016x}")
+        texts.append(f"uuid 0x{stream['vbucket_uuid']:016x}")
     if stream["snapshot_start"] or stream["snapshot_end"]:
-        parts.append(f"snapshot {stream['snapshot_start']}-{stream['snapshot_end']}")
-    parts += stream["request_flags"]
+        texts.append(f"snapshot {stream['snapshot_start']}-{stream['snapshot_end']}")
+    texts += stream["request_flags"]
     if stream["filter"] is not None:
-        parts.append(escape(orjson.dumps(stream["filter"])))
+        texts.append(escape(orjson.dumps(stream["filter"])))
     if stream["collections"] is not None and "(" in stream["collections"]:  # the name of at least one collection is known
-        parts.append(f"for {escape(stream['collections'])}")
-    return f"request {', '.join(parts)}: {answered(story)}"
+        texts.append(f"for {escape(stream['collections'])}")
+    return f"request {', '.join(texts)}: {answered(story)}"
 
 
 def _snapshot(row: Mapping[str, Any]) -> str:
@@ -163,8 +167,8 @@ def _snapshot(row: Mapping[str, Any]) -> str:
     span = "" if row["start_seqno"] is None else f" {row['start_seqno']}-{row['end_seqno']}"
     kind = "out-of-order" if row["type"] == "oso" else row["type"]
     came = "no items" if row["first_seqno"] is None else f"{_counted(row['items'], 'item')}, {row['first_seqno']} to {row['last_seqno']}"
-    told = [f"{kind} snapshot{span}", *flags, "its start fits no convention" if row["convention"] == "irregular" else ""]
-    return f"{', '.join(part for part in told if part)}: {row['state']}, {came}"
+    texts = [f"{kind} snapshot{span}", *flags, "its start fits no convention" if row["convention"] == "irregular" else ""]
+    return f"{', '.join(text for text in texts if text)}: {row['state']}, {came}"
 
 
 def _gap(row: Mapping[str, Any]) -> str:
@@ -175,10 +179,11 @@ def _missing(first: int, last: int) -> str:
     return f"seqno {first}" if first == last else f"seqnos {first} to {last}"
 
 
-def folded(found: Sequence[Event]) -> Iterator[Event]:
+def folded(all_events: Sequence[VbucketEvent]) -> Iterator[VbucketEvent]:
     """Yields the events, with consecutive gaps of one stream and cause as one event."""
     for _, group in groupby(
-        found, key=lambda event: (event.connection, event.sid, event.stream, event.gap and event.gap["cause"], event.gap is None and event)
+        all_events,
+        key=lambda event: (event.connection, event.sid, event.stream, event.gap and event.gap["cause"], event.gap is None and event),
     ):
         run = list(group)
         first, last = run[0].gap, run[-1].gap
@@ -189,7 +194,7 @@ def folded(found: Sequence[Event]) -> Iterator[Event]:
         span = f"{width} seqnos between {first['after_seqno']} and {last['before_seqno']} did not come"
         same = all(event.gap is not None and event.gap["evidence"] == first["evidence"] for event in run)
         text = f"{len(run)} gaps, {span}, {first['cause']}: {first['evidence']}{'' if same else ', …'}"
-        yield Event(run[0].row, run[0].place, run[0].connection, run[0].stream, run[0].sid, "gap", text)
+        yield VbucketEvent(run[0].row, run[0].place, run[0].connection, run[0].stream, run[0].sid, "gap", text)
 
 
 def _counted(number: int, noun: str) -> str:
@@ -199,13 +204,13 @@ def _counted(number: int, noun: str) -> str:
 class EventLines:
     """Lays out events, each with what it says in as many lines as that takes: no cause and no evidence is cut."""
 
-    def __init__(self, found: Sequence[Event], first_ns: int | None, width: int | None) -> None:
-        """``found``: all events that are to be laid out. ``first_ns``: time of the first packet, from which times count."""
+    def __init__(self, shown_events: Sequence[VbucketEvent], first_ns: int | None, width: int | None) -> None:
+        """``shown_events``: all events that are to be laid out. ``first_ns``: time of the first packet, from which times count."""
         self._first_ns, self._width = first_ns, width
-        cells = [self._cells(event) for event in found]
+        cells = [self._cells(event) for event in shown_events]
         self._widths = [max(map(len, column)) for column in zip(_HEADINGS, *cells, strict=True)]
 
-    def _cells(self, event: Event) -> tuple[str, ...]:
+    def _cells(self, event: VbucketEvent) -> tuple[str, ...]:
         time = "" if event.time_ns is None or self._first_ns is None else seconds_text(event.time_ns - self._first_ns)
         sid = "" if event.sid is None else f"/{event.sid}"
         return f"{event.row}", time, f"{event.connection}", f"#{event.stream}{sid}"
@@ -220,7 +225,7 @@ class EventLines:
         """The heading above the columns."""
         return self._line(_HEADINGS, "Event")[0]
 
-    def of(self, event: Event) -> list[str]:
+    def of(self, event: VbucketEvent) -> list[str]:
         """Returns the lines of an event; those after the first are indented."""
         return self._line(self._cells(event), event.text)
 

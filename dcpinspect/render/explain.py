@@ -44,14 +44,16 @@ def explained(text: str) -> list[str]:
         return lines
     if not text.strip():
         raise UsageError("nothing to explain: give a name, a number, or bytes in hex")
-    shown = clip(escape(text.strip()), _SHOWN)
+    clipped = clip(escape(text.strip()), _SHOWN)
     if close := suggestions(text):
-        raise UsageError(f"nothing is called {shown}; did you mean {' or '.join(close)}?")
+        raise UsageError(f"nothing is called {clipped}; did you mean {' or '.join(close)}?")
     try:
         parse_hex(text)
     except HexError as error:
-        raise UsageError(f"{shown} is no command, status, control key, feature, rule, word or column, and no hex either: {error}") from None
-    raise UsageError(f"{shown} is the number of no command, status or feature")
+        raise UsageError(
+            f"{clipped} is no command, status, control key, feature, rule, word or column, and no hex either: {error}"
+        ) from None
+    raise UsageError(f"{clipped} is the number of no command, status or feature")
 
 
 def explain(text: str) -> list[str] | None:
@@ -69,19 +71,19 @@ def explain(text: str) -> list[str] | None:
         "the flag": _flags(word),
         "the word": _words(word),
     }
-    if not any(meanings.values()) and word.lower().endswith("s") and (one := explain(word[:-1])) is not None:
-        return one  # several of what has a name
+    if not any(meanings.values()) and word.lower().endswith("s") and (singular := explain(word[:-1])) is not None:
+        return singular  # several of what has a name
     if not any(meanings.values()):
         meanings["the column"] = _columns(word)
-    told = [(kind.strip(), lines) for kind, found in meanings.items() for lines in found]
-    out: list[str] = []
-    if len(told) > 1 and _number(word) is not None:
-        names = [f"{kind} {lines[0].partition(':')[0]}" for kind, lines in told]
-        out += [f"{escape(word)} is {', '.join(names[:-1])} and {names[-1]}", ""]
-    for _, lines in told:
-        out += [*lines, ""]
-    if out:
-        return out[:-1]
+    titled = [(kind.strip(), lines) for kind, texts in meanings.items() for lines in texts]
+    output: list[str] = []
+    if len(titled) > 1 and _number(word) is not None:
+        names = [f"{kind} {lines[0].partition(':')[0]}" for kind, lines in titled]
+        output += [f"{escape(word)} is {', '.join(names[:-1])} and {names[-1]}", ""]
+    for _, lines in titled:
+        output += [*lines, ""]
+    if output:
+        return output[:-1]
     if _number(word) is not None:
         return None
     try:
@@ -102,30 +104,32 @@ def suggestions(text: str) -> list[str]:
     names += [status.name.lower() for status in Status]
     names += [control.key for control in CONTROL_KEYS] + [feature.name for feature in FEATURES] + list(RULES)
     names += [word for meanings in GLOSSARY.values() for word in meanings] + list(BY_NAME)
-    others = {op.name.lower() for op in (*Opcode, *ServerOpcode) if not op.name.startswith("DCP_")} - set(dict.fromkeys(names[first:]))
+    other_commands = {op.name.lower() for op in (*Opcode, *ServerOpcode) if not op.name.startswith("DCP_")} - set(
+        dict.fromkeys(names[first:])
+    )
     close = difflib.get_close_matches(text.strip(), dict.fromkeys(names), n=12, cutoff=0.65)
     # commands around DCP come after all that is DCP's, and those of TAP last, because they have been out of use for long
-    return sorted(close, key=lambda name: (name.startswith("tap_"), name in others))[:3]
+    return sorted(close, key=lambda name: (name.startswith("tap_"), name in other_commands))[:3]
 
 
 def explain_packets(packets: Sequence[bytes], context: Context | None = None) -> list[str]:
     """Explains the messages in pasted bytes, each as grid and field table; packet headers before them are skipped."""
     payload = b"".join(tcp_payload(packet) for packet in packets)
     headers = sum(map(len, packets)) - len(payload)
-    out = [f"{headers} bytes of packet headers skipped", ""] if headers else []
+    output = [f"{headers} bytes of packet headers skipped", ""] if headers else []
     if not payload:
-        return [*out, "no message after them"]
-    at = 0
-    for at, message in islice(messages_in(payload, context), MAX_MESSAGES):
-        if at:
-            out += ["", f"at byte {at}:"]
-        out += [*byte_grid(message), "", *field_table(message)]
-        supposed = _supposed(payload[at:], context or Context("off"))
+        return [*output, "no message after them"]
+    offset = 0
+    for offset, message in islice(messages_in(payload, context), MAX_MESSAGES):
+        if offset:
+            output += ["", f"at byte {offset}:"]
+        output += [*byte_grid(message), "", *field_table(message)]
+        supposed = _supposed(payload[offset:], context or Context("off"))
         if supposed is not None:
             lines, message = supposed
-            return [*out, "", *lines, "", *byte_grid(message), "", *field_table(message)]
-        at += message.size
-    return out if at >= len(payload) else [*out, "", f"{len(payload) - at} more bytes are not explained"]
+            return [*output, "", *lines, "", *byte_grid(message), "", *field_table(message)]
+        offset += message.size
+    return output if offset >= len(payload) else [*output, "", f"{len(payload) - offset} more bytes are not explained"]
 
 
 def messages_in(data: bytes, context: Context | None = None) -> Iterator[tuple[int, Message]]:
@@ -133,16 +137,16 @@ def messages_in(data: bytes, context: Context | None = None) -> Iterator[tuple[i
 
     ``context``: what was negotiated; None: guessed for each message, because bytes alone have no HELLO.
     """
-    at = 0
-    while at < len(data):
-        header = decode_header(data[at : at + HEADER_SIZE]) if len(data) - at >= HEADER_SIZE else None
-        end = len(data) if header is None else at + header.size
+    offset = 0
+    while offset < len(data):
+        header = decode_header(data[offset : offset + HEADER_SIZE]) if len(data) - offset >= HEADER_SIZE else None
+        end = len(data) if header is None else offset + header.size
         is_last = data[end : end + 1] not in _MAGICS
-        rest = data[at:] if is_last else data[at:end]
-        yield at, annotate(rest, context=context or _likely_context(rest))
+        message_bytes = data[offset:] if is_last else data[offset:end]
+        yield offset, annotate(message_bytes, context=context or _likely_context(message_bytes))
         if is_last:
             return
-        at = end
+        offset = end
 
 
 def _likely_context(data: bytes) -> Context:
@@ -150,8 +154,8 @@ def _likely_context(data: bytes) -> Context:
     if len(data) < HEADER_SIZE:
         return Context()
     header = decode_header(data)
-    at = HEADER_SIZE + header.framing_size + header.extras_size
-    first = data[at] if header.key_size > 1 and at < len(data) else None
+    key_start = HEADER_SIZE + header.framing_size + header.extras_size
+    first = data[key_start] if header.key_size > 1 and key_start < len(data) else None
     return Context("inferred") if first is not None and (first == 0 or 8 <= first < 0x20) else Context()
 
 
@@ -189,11 +193,11 @@ def _divided(header: Header, data: bytes) -> Header:
     """Returns the header with a length of extras for which a layout fits, if its own length does not."""
     declared = header.extras_size
     sizes = {layout.extras_size for layout in layouts_of(header.opcode, header.side, server=header.is_server)}
-    at = HEADER_SIZE + header.framing_size
+    extras_start = HEADER_SIZE + header.framing_size
     for size in (declared, *sorted(sizes - {declared})) if not header.key_size else ():
         tried = replace(header, extras_size=size)
         if tried.value_size >= 0:
-            choice = choose(tried, data[at : at + size], tried.value_size)
+            choice = choose(tried, data[extras_start : extras_start + size], tried.value_size)
             if choice.layout is not None and not choice.rule:
                 return tried
     return header
@@ -210,26 +214,26 @@ def _number(word: str) -> int | None:
 def _commands(word: str) -> list[list[str]]:
     number = _number(word)
     name = _joined(word, "_")
-    out = []
+    texts = []
     for server, table in ((False, Opcode), (True, ServerOpcode)):
         for op in table:
             full = op.name.lower()
             if number == int(op) or name in (full, short_name(full), full.removeprefix("dcp_")):
-                out.append(_command(int(op), server=server))
-    return [*out, *(_command(opcode, server=False) for opcode in DEVELOPMENT if opcode == number)]
+                texts.append(_command(int(op), server=server))
+    return [*texts, *(_command(opcode, server=False) for opcode in DEVELOPMENT if opcode == number)]
 
 
 def _command(opcode: int, *, server: bool) -> list[str]:
     name = opcode_name(opcode, server=server)
     table = ", of the magics 0x82 and 0x83" if server else ""
-    out = [f"{name}: opcode 0x{opcode:02x}{table}", f"  {opcode_doc(opcode, server=server)}"]
+    lines = [f"{name}: opcode 0x{opcode:02x}{table}", f"  {opcode_doc(opcode, server=server)}"]
     sides: tuple[MessageSide, MessageSide] = ("request", "response")
     for side in sides:
         for layout in layouts_of(opcode, side, server=server):
-            out += ["", *layout_lines(layout)]
+            lines += ["", *layout_lines(layout)]
     if not server and opcode in COMMAND_STATUSES:
-        out += ["", "what it may be answered", *status_lines(COMMAND_STATUSES[opcode])]
-    return out
+        lines += ["", "what it may be answered", *status_lines(COMMAND_STATUSES[opcode])]
+    return lines
 
 
 def _statuses(word: str) -> list[list[str]]:
@@ -246,13 +250,13 @@ def _control_keys(word: str) -> list[list[str]]:
     control = control_key(word) or control_key(_joined(word, "_"))
     if control is None:
         return []
-    out = [
+    lines = [
         f"{control.key}: DCP control key, since {control.since}",
         f"  {control.doc}",
         f"  values: {control.values}",
         f"  default: {control.default}",
     ]
-    return [[*out, f"  refused: {control.failure}"] if control.failure else out]
+    return [[*lines, f"  refused: {control.failure}"] if control.failure else lines]
 
 
 def _rules(word: str) -> list[list[str]]:
@@ -268,8 +272,8 @@ def _rules(word: str) -> list[list[str]]:
 
 def _words(word: str) -> list[list[str]]:
     name = _joined(word, " ")
-    known = ((topic, one, meaning) for topic, meanings in GLOSSARY.items() for one, meaning in meanings.items())
-    return [[f"{one}: {topic}", f"  {meaning}"] for topic, one, meaning in known if _joined(one, " ") == name]
+    entries = ((topic, term, meaning) for topic, meanings in GLOSSARY.items() for term, meaning in meanings.items())
+    return [[f"{term}: {topic}", f"  {meaning}"] for topic, term, meaning in entries if _joined(term, " ") == name]
 
 
 def _joined(word: str, by: str) -> str:
@@ -281,7 +285,10 @@ def _flags(word: str) -> list[list[str]]:
     name = _joined(word, "-")
     tables = {"DCP open": OPEN_FLAGS, "stream request": STREAM_FLAGS, "snapshot marker": SNAPSHOT_FLAGS, "OSO snapshot": OSO_FLAGS}
     return [
-        [f"{bit.name}: flag 0x{bit.mask:x} of a {of}", f"  {bit.doc}"] for of, bits in tables.items() for bit in bits if bit.name == name
+        [f"{bit.name}: flag 0x{bit.mask:x} of a {message_name}", f"  {bit.doc}"]
+        for message_name, bits in tables.items()
+        for bit in bits
+        if bit.name == name
     ]
 
 

@@ -39,17 +39,17 @@ def field_table(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[
     """
     rows = [row for field in message.fields for row in field_rows(field, limit)]
     width = label_width(rows)
-    out = [message_title(message), heading(width)]
-    out += (row_line(row, width) for row in rows)
-    out += problem_lines(message)
-    return out
+    lines = [message_title(message), heading(width)]
+    lines += (row_line(row, width) for row in rows)
+    lines += problem_lines(message)
+    return lines
 
 
-Row = tuple[str, str, str]
+FieldRow = tuple[str, str, str]
 """Label, offsets and value of a line."""
 
 
-def label_width(rows: Iterable[Row]) -> int:
+def label_width(rows: Iterable[FieldRow]) -> int:
     """Returns the width of the labels of a table in columns."""
     return max([len("Field"), *(len(label) for label, _, _ in rows)])
 
@@ -59,7 +59,7 @@ def heading(width: int) -> str:
     return f"{'Field':<{width}} (offset) (value)"
 
 
-def row_line(row: Row, width: int) -> str:
+def row_line(row: FieldRow, width: int) -> str:
     """Returns a line of a table whose labels take ``width`` columns."""
     label, offsets, text = row
     return f"{label:<{width}} {offsets:<{OFFSETS_WIDTH}}: {text}".rstrip()
@@ -68,12 +68,12 @@ def row_line(row: Row, width: int) -> str:
 def problem_lines(message: Message) -> list[str]:
     """Returns a line for each problem of the message, and for each part that the capture does not have."""
     glyphs = {"error": "✖", "warning": "!", "note": "·"}
-    out = [
+    lines = [
         f"{glyphs[problem.severity]} {escape(problem.field)} at byte {problem.offset}: {escape(problem.reason)}"
         for problem in message.problems
     ]
-    out += [f"! bytes {start}-{end - 1} are not in the capture" for start, end in message.missing]
-    return out
+    lines += [f"! bytes {start}-{end - 1} are not in the capture" for start, end in message.missing]
+    return lines
 
 
 def offsets_text(offset: int, size: int) -> str:
@@ -92,37 +92,37 @@ def value_text(field: FieldValue, limit: int | None = DEFAULT_LIMIT) -> str:
     meaning = field.meaning
     if field.missing:
         held = field.raw if limit is None else field.raw[:limit]
-        shown = "0x" + held.hex() + ("…" if len(held) < len(field.raw) else "") + "··" * min(field.size - len(field.raw), 16)
-        return f"{shown} ({meaning or 'not in the capture'})"
+        text = "0x" + held.hex() + ("…" if len(held) < len(field.raw) else "") + "··" * min(field.size - len(field.raw), 16)
+        return f"{text} ({meaning or 'not in the capture'})"
     kind = field.spec.kind if field.spec is not None else None
     if kind is not None and kind.size:
-        shown = f"0x{field.raw.hex()}"
+        text = f"0x{field.raw.hex()}"
         if meaning is None and kind in REMARKED and isinstance(field.value, int) and (field.value > 9 or field.value < 0):
             meaning = str(field.value)
     elif isinstance(field.value, bool):
-        shown = "true" if field.value else "false"
+        text = "true" if field.value else "false"
     elif isinstance(field.value, int):
-        shown = f"0x{field.raw.hex()}" if field.raw else str(field.value)
+        text = f"0x{field.raw.hex()}" if field.raw else str(field.value)
         if meaning is None and field.raw and (field.value > 9 or field.value != int.from_bytes(field.raw, "big")):
             meaning = str(field.value)
     elif isinstance(field.value, str):
-        shown = _clipped(escape(field.value), field.value, limit)
+        text = _clipped(escape(field.value), field.value, limit)
     elif isinstance(field.value, bytes):
         held = field.value if limit is None else field.value[:limit]
-        shown = "0x" + held.hex() + ("…" if len(held) < len(field.value) else "")
+        text = "0x" + held.hex() + ("…" if len(held) < len(field.value) else "")
         meaning = meaning or f"{len(field.value)} bytes"
     else:
-        shown = ""
+        text = ""
     if meaning:
-        shown = f"{shown} ({escape(meaning)})" if shown else escape(meaning)
-    return shown
+        text = f"{text} ({escape(meaning)})" if text else escape(meaning)
+    return text
 
 
-def _clipped(text: str, whole: str, limit: int | None) -> str:
-    return text if limit is None or len(text) <= limit else f"{text[:limit]}… ({len(whole.encode(errors='replace'))} bytes)"
+def _clipped(text: str, full_text: str, limit: int | None) -> str:
+    return text if limit is None or len(text) <= limit else f"{text[:limit]}… ({len(full_text.encode(errors='replace'))} bytes)"
 
 
-def field_rows(field: FieldValue, limit: int | None) -> Iterator[Row]:
+def field_rows(field: FieldValue, limit: int | None) -> Iterator[FieldRow]:
     """Yields the lines of a field and of all its inner fields."""
     inner = "~" if field.inflated else ""
     label = "  " * field.depth + escape(field.label if field.label != "xattr" else field.name)

@@ -17,7 +17,7 @@ from dcpinspect.numbering import STEP
 from dcpinspect.render.verdict import LookedAt, clock, verdict
 from dcpinspect.tables.times import in_words
 
-Paint = Callable[[str, str], str]
+TextPaint = Callable[[str, str], str]
 
 GLYPHS = {"error": "✖", "warning": "!", "note": "·"}
 STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
@@ -59,7 +59,7 @@ _RAISED = (
 def report_lines(
     findings: Sequence[Finding],
     files: Sequence[str],
-    paint: Paint,
+    paint: TextPaint,
     *,
     with_effects: bool = False,
     width: int | None = None,
@@ -81,10 +81,10 @@ def report_lines(
         return
     yield ""
     hint = list(page.wrapped(_HINT if with_effects else f"{_MORE}{_HINT}", "", "  "))
-    aside = [] if with_effects or looked is None else _aside(causes, looked.without_dcp)
-    last = list(page.aside(aside)) if aside else []
+    notes_aside = [] if with_effects or looked is None else _aside(causes, looked.without_dcp)
+    last = list(page.aside(notes_aside)) if notes_aside else []
     most = SCREEN - 2 - len(head) - len(hint) - len(last)
-    yield from page.whole(causes) if with_effects else page.fitted([one for one in causes if one not in aside], most)
+    yield from page.whole(causes) if with_effects else page.fitted([finding for finding in causes if finding not in notes_aside], most)
     yield from last
     yield ""
     yield from hint
@@ -92,15 +92,17 @@ def report_lines(
 
 def _aside(causes: Sequence[Finding], without_dcp: Collection[int]) -> list[Finding]:
     """Returns the notes, if there are several, that only concern connections without DCP, but for passwords that anybody can read."""
-    notes = [one for one in causes if one.severity == "note" and one.rule != "credentials-in-clear"]
-    found = [one for one in notes if one.connections and all(number in without_dcp for number in one.connections)]
-    return found if len(found) > 1 else []
+    notes = [note for note in causes if note.severity == "note" and note.rule != "credentials-in-clear"]
+    without_dcp_notes = [note for note in notes if note.connections and all(number in without_dcp for number in note.connections)]
+    return without_dcp_notes if len(without_dcp_notes) > 1 else []
 
 
 class _Page:
     """Lays out findings in lines of one width."""
 
-    def __init__(self, files: Sequence[str], paint: Paint, width: int | None, effects: dict[str, list[Finding]], *, is_all: bool) -> None:
+    def __init__(
+        self, files: Sequence[str], paint: TextPaint, width: int | None, effects: dict[str, list[Finding]], *, is_all: bool
+    ) -> None:
         self._files = files
         self._paint = paint
         self._width = None if width is None else max(width, 40)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dcpinspect.render.events import Event, EventLines, Noted, by_stream, events, folded, noted
+from dcpinspect.render.events import EventLines, Noted, VbucketEvent, by_stream, events, folded, noted
 from dcpinspect.render.lines import counted
 from dcpinspect.streams.items import VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
@@ -21,7 +21,7 @@ MOST_NOTED = 10_000
 _SHOWN = ("connection", "client", "server", "name", "verdict", "closed_by")
 
 
-class History:
+class VbucketHistory:
     """The streams of a vbucket and everything that happened to them. Feed it with every batch of a reading, then ask ``tell``."""
 
     def __init__(self, vbucket: int, connections: Sequence[range] = ()) -> None:
@@ -34,7 +34,7 @@ class History:
         """Rows of the table of connections, by number."""
         self.noted: Mapping[int, Sequence[Noted]] = {}
         """System events and changes of state, by place of their stream."""
-        self.events: Sequence[Event] = ()
+        self.events: Sequence[VbucketEvent] = ()
         """All events, in order."""
         self.bounds: tuple[int, int] | None = None
         """The span of time whose events are told; None: all."""
@@ -71,7 +71,7 @@ class History:
         """Whether what happens at this time is told."""
         return self.bounds is None or self.bounds[0] <= time_ns < self.bounds[1]
 
-    def _times(self, all_events: Sequence[Event]) -> Iterator[int]:
+    def _times(self, all_events: Sequence[VbucketEvent]) -> Iterator[int]:
         """Yields the times of events. An event without a time has that of the event before, or of the end of its connection."""
         latest = 0
         for event in all_events:
@@ -90,7 +90,7 @@ class History:
             "events": [event.record() for event in self.events],
         }
 
-    def lines(self, shown_events: Sequence[Event], width: int | None) -> EventLines:
+    def lines(self, shown_events: Sequence[VbucketEvent], width: int | None) -> EventLines:
         """Returns what lays these events out in lines of ``width``."""
         return EventLines(shown_events, self._first_ns, width)
 

@@ -27,18 +27,18 @@ BAR = 20
 MOST_LINES = 2_000
 
 Whole = npt.NDArray[np.int64]
-Line = tuple[str, str]
+StyledText = tuple[str, str]
 """Text and style."""
 
 
-def io_lines(records: Records, interval_ns: int, *, width: int | None) -> Iterator[Line]:
+def io_lines(records: Records, interval_ns: int, *, width: int | None) -> Iterator[StyledText]:
     """Yields the lines of a table of ``IO``. ``width``: clips the lines."""
     sparks = SPARKS if width is None else max(10, width - BESIDE)
     for text, style in _lines(records, interval_ns, sparks, width):
         yield (text if width is None else clip(text, width)), style
 
 
-def _lines(records: Records, interval_ns: int, sparks: int, width: int | None) -> Iterator[Line]:
+def _lines(records: Records, interval_ns: int, sparks: int, width: int | None) -> Iterator[StyledText]:
     if not len(records):
         return
     names = list(zip(records.values("name"), records.values("side"), strict=True))
@@ -66,12 +66,12 @@ def _lines(records: Records, interval_ns: int, sparks: int, width: int | None) -
     together = max(1, -(-(high - low + 1) // sparks))
     yield f"a block is {lasting(interval_ns * together)}, from {lasting(low * interval_ns) if low > 0 else 0} on", "bold"
     for name in most[:CHARTS]:
-        own = [place for place, one in enumerate(names) if one == name]
-        for what, values in (("messages", messages), ("bytes", sizes)):
+        command_rows = [row for row, row_name in enumerate(names) if row_name == name]
+        for unit, values in (("messages", messages), ("bytes", sizes)):
             chart = np.zeros(-(-(high - low + 1) // together), np.int64)
-            np.add.at(chart, (spans[own] - low) // together, values[own])
-            label = f"{escape(name[0])}{'' if name[1] == 'request' else ' answer'}" if what == "messages" else ""
-            yield f"{label:<30} {what:<8}  {sparkline(chart.tolist(), sparks):<{sparks}}  at most {int(chart.max()):,}", ""
+            np.add.at(chart, (spans[command_rows] - low) // together, values[command_rows])
+            label = f"{escape(name[0])}{'' if name[1] == 'request' else ' answer'}" if unit == "messages" else ""
+            yield f"{label:<30} {unit:<8}  {sparkline(chart.tolist(), sparks):<{sparks}}  at most {int(chart.max()):,}", ""
     if len(most) > CHARTS:
         yield f"and {len(most) - CHARTS} more commands; --format csv has all", ""
 
@@ -86,22 +86,24 @@ def _rows(
     interval_ns: int,
     bar_width: int,
 ) -> Iterator[str]:
-    column = {name: place for place, name in enumerate(most[: len(heads)])}
-    numbers, place = np.unique(spans, return_inverse=True)
+    column = {name: index for index, name in enumerate(most[: len(heads)])}
+    numbers, row_span = np.unique(spans, return_inverse=True)
     counts, bytes_ = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
-    np.add.at(counts, place, messages)
-    np.add.at(bytes_, place, sizes)
+    np.add.at(counts, row_span, messages)
+    np.add.at(bytes_, row_span, sizes)
     cells_ = np.zeros((len(numbers), len(heads)), np.int64)
-    for at, name, count in zip(place.tolist(), names, messages.tolist(), strict=True):
+    for span_index, name, count in zip(row_span.tolist(), names, messages.tolist(), strict=True):
         if name in column:
-            cells_[at, column[name]] += count
+            cells_[span_index, column[name]] += count
     before = None
-    for at, number in enumerate(numbers.tolist()[:MOST_LINES]):
+    for span_index, number in enumerate(numbers.tolist()[:MOST_LINES]):
         if before is not None and number > before + 1:
             yield f"{'…':>14}  nothing for {lasting((number - before - 1) * interval_ns)}"
         before = number
-        bar = "█" * max(1, int(bar_width * counts[at] // counts.max()))
-        own = [f"{count:>{cells(head)},}" for count, head in zip(cells_[at].tolist(), heads, strict=True)]
-        yield "  ".join([f"{seconds_text(number * interval_ns):>14}", f"{counts[at]:>9,}", f"{bytes_[at]:>12,}", *own, bar])
+        bar = "█" * max(1, int(bar_width * counts[span_index] // counts.max()))
+        command_counts = [f"{count:>{cells(head)},}" for count, head in zip(cells_[span_index].tolist(), heads, strict=True)]
+        yield "  ".join(
+            [f"{seconds_text(number * interval_ns):>14}", f"{counts[span_index]:>9,}", f"{bytes_[span_index]:>12,}", *command_counts, bar]
+        )
     if len(numbers) > MOST_LINES:
         yield f"and {len(numbers) - MOST_LINES:,} more rows; take a longer --interval, or --format csv"

@@ -42,15 +42,15 @@ def paint_of(lane: str, glyph: str, glyphs: Glyphs) -> str:
 def paints_of(lane: str, text: Iterable[str], glyphs: Glyphs) -> list[str]:
     """Returns the colour of each glyph of a lane; an axis that leads back has the colour of a rollback."""
     text = list(text)
-    found = [paint_of(lane, glyph, glyphs) for glyph in text]
+    paints = [paint_of(lane, glyph, glyphs) for glyph in text]
     if lane == "axis" and glyphs.back in text:
-        found = [paint or ("kind-rollback" if glyph != " " else "") for paint, glyph in zip(found, text, strict=True)]
-    return found
+        paints = [paint or ("kind-rollback" if glyph != " " else "") for paint, glyph in zip(paints, text, strict=True)]
+    return paints
 
 
 def joined(text: Iterable[str], paints: Iterable[str]) -> Iterator[Painted]:
     """Joins neighbours of one colour to one piece."""
-    for paint, group in groupby(zip(text, paints, strict=True), key=lambda one: one[1]):
+    for paint, group in groupby(zip(text, paints, strict=True), key=lambda pair: pair[1]):
         yield "".join(glyph for glyph, _ in group), paint
 
 

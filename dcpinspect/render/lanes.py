@@ -111,8 +111,8 @@ class Scale:
 
     def shows(self, first: npt.NDArray[np.uint64], last: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Returns which ranges have a visible seqno."""
-        found: npt.NDArray[np.bool_] = (first <= np.uint64(self.last)) & (last >= np.uint64(self.first))
-        return found
+        is_shown: npt.NDArray[np.bool_] = (first <= np.uint64(self.last)) & (last >= np.uint64(self.first))
+        return is_shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def _blank(scale: Scale) -> Cells:
     return np.full(scale.cells, " ")
 
 
-def _put(cells: Cells, scale: Scale, seqno: int | None, glyph: str) -> None:
+def _set_cell(cells: Cells, scale: Scale, seqno: int | None, glyph: str) -> None:
     if seqno is not None and scale.first <= seqno <= scale.last:
         cells[(seqno - scale.first) // scale.step] = glyph
 
@@ -166,37 +166,37 @@ def _axis(shape: Shape, scale: Scale, glyphs: Glyphs, apart: int) -> Cells:
     for letter in "BRQ":
         for mark in shape.marks:
             if mark.letter == letter and (letter != "Q" or shape.is_asked):
-                _put(cells, scale, mark.at, letter)
+                _set_cell(cells, scale, mark.at, letter)
     return cells
 
 
 def _snapshots(bars: Bars, scale: Scale, glyphs: Glyphs) -> Cells:
     cells = _blank(scale)
-    shown = np.flatnonzero(scale.shows(bars.first, bars.last))
-    first, last = scale.cell(bars.first[shown]), scale.cell(bars.last[shown])
+    visible = np.flatnonzero(scale.shows(bars.first, bars.last))
+    first, last = scale.cell(bars.first[visible]), scale.cell(bars.last[visible])
     # neighbouring snapshots have the two characters in turn, so that they can be told apart
     pairs = np.array([glyphs.of_type(number) for number in range(len(w.SNAPSHOT_TYPES))] + [glyphs.history])
-    form = np.where(bars.has_history[shown], len(pairs) - 1, bars.type[shown])
-    drawn = np.array([[pair[0], pair[1]] for pair in pairs])[form, shown % 2]
-    came = (bars.received[shown] >= bars.first[shown]) & (bars.received[shown] >= np.uint64(scale.first))
-    until = np.where(came, scale.cell(bars.received[shown]), first - 1)
-    for place in np.flatnonzero((last > first) | ~came).tolist():
-        cells[first[place] : last[place] + 1] = glyphs.promised
-        cells[first[place] : until[place] + 1] = drawn[place]
+    form = np.where(bars.has_history[visible], len(pairs) - 1, bars.type[visible])
+    drawn = np.array([[pair[0], pair[1]] for pair in pairs])[form, visible % 2]
+    came = (bars.received[visible] >= bars.first[visible]) & (bars.received[visible] >= np.uint64(scale.first))
+    until = np.where(came, scale.cell(bars.received[visible]), first - 1)
+    for bar in np.flatnonzero((last > first) | ~came).tolist():
+        cells[first[bar] : last[bar] + 1] = glyphs.promised
+        cells[first[bar] : until[bar] + 1] = drawn[bar]
     single = (last == first) & came
     cells[first[single]] = drawn[single]
     return cells
 
 
 def _items(shape: Shape, scale: Scale, glyphs: Glyphs, high: int) -> list[Cells]:
-    shown = scale.shows(shape.item_first, shape.item_last)
-    first, last = scale.cell(shape.item_first[shown]), scale.cell(shape.item_last[shown])
-    share = shape.item_count[shown] / (last - first + 1)
+    visible = scale.shows(shape.item_first, shape.item_last)
+    first, last = scale.cell(shape.item_first[visible]), scale.cell(shape.item_last[visible])
+    share = shape.item_count[visible] / (last - first + 1)
     change = np.bincount(first, share, scale.cells + 1) - np.bincount(last + 1, share, scale.cells + 1)
     # rounded, because sums of fractions that should cancel out leave tiny rests
-    found_in = np.round(np.cumsum(change)[:-1], 6)
+    item_counts = np.round(np.cumsum(change)[:-1], 6)
     # the full block is for cells whose every seqno came, or, along time, where most came; the lowest is for a single one
-    density = found_in / (max(1.0, float(found_in.max(initial=0))) if shape.is_time else scale.step)
+    density = item_counts / (max(1.0, float(item_counts.max(initial=0))) if shape.is_time else scale.step)
     blocks = np.array([" ", *glyphs.density])
     full = len(glyphs.density)
     eighths = np.clip(np.floor(density * full * high), density > 0, full * high).astype(np.int64)
@@ -205,11 +205,13 @@ def _items(shape: Shape, scale: Scale, glyphs: Glyphs, high: int) -> list[Cells]
 
 def _gaps(shape: Shape, scale: Scale) -> Cells:
     cells = _blank(scale)
-    shown = scale.shows(shape.gap_first, shape.gap_last)
-    start, end, cause = scale.cell(shape.gap_first[shown]), scale.cell(shape.gap_last[shown]), shape.cause[shown]
+    visible = scale.shows(shape.gap_first, shape.gap_last)
+    start, end, cause = scale.cell(shape.gap_first[visible]), scale.cell(shape.gap_last[visible]), shape.cause[visible]
     for word, letter in LETTERS.items():
-        own = cause == w.CAUSES.index(word)
-        covered = np.cumsum(np.bincount(start[own], minlength=scale.cells + 1) - np.bincount(end[own] + 1, minlength=scale.cells + 1))
+        has_cause = cause == w.CAUSES.index(word)
+        covered = np.cumsum(
+            np.bincount(start[has_cause], minlength=scale.cells + 1) - np.bincount(end[has_cause] + 1, minlength=scale.cells + 1)
+        )
         cells[covered[:-1] > 0] = letter
     return cells
 
@@ -218,5 +220,5 @@ def _events(shape: Shape, scale: Scale) -> Cells:
     cells = _blank(scale)
     order = "^SVEC"
     for mark in sorted((mark for mark in shape.marks if mark.letter in order), key=lambda mark: order.index(mark.letter)):
-        _put(cells, scale, mark.at, mark.letter)
+        _set_cell(cells, scale, mark.at, mark.letter)
     return cells

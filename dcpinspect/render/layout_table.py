@@ -46,15 +46,15 @@ def _bytes(count: int) -> str:
 def field_rows(layout: Layout) -> Iterator[tuple[int, str, str, str, str]]:
     """Yields indent, label, offsets, size and text of every field after the header; offsets count from the first byte of the message."""
     yield from _items(layout.extras, HEADER_SIZE, 1)
-    at: int | None = HEADER_SIZE + layout.extras_size
+    offset: int | None = HEADER_SIZE + layout.extras_size
     if layout.key is not None:
-        yield 0, layout.key.title, f"({at}-…)", "", layout.key.doc
-        at = None
+        yield 0, layout.key.title, f"({offset}-…)", "", layout.key.doc
+        offset = None
     is_whole = len(layout.value) == 1 and isinstance(layout.value[0], Field) and not layout.value[0].kind.size
-    yield from _items(layout.value, at, 0 if is_whole else 1)
+    yield from _items(layout.value, offset, 0 if is_whole else 1)
 
 
-def _items(items: tuple[LayoutItem, ...], at: int | None, indent: int) -> Iterator[tuple[int, str, str, str, str]]:
+def _items(items: tuple[LayoutItem, ...], offset: int | None, indent: int) -> Iterator[tuple[int, str, str, str, str]]:
     for item in items:
         if isinstance(item, RecordList):
             size = fixed_size(item.fields)
@@ -62,7 +62,7 @@ def _items(items: tuple[LayoutItem, ...], at: int | None, indent: int) -> Iterat
             yield from _items(item.fields, None, indent + 1)
             continue
         width = item.kind.size or (item.size if isinstance(item.size, int) else 0)
-        where = "" if at is None else offsets_text(at, width) if width else f"({at}-…)"
+        where = "" if offset is None else offsets_text(offset, width) if width else f"({offset}-…)"
         size_text = f"{width}" if width else f"as {item.size.replace('_', ' ')} says" if isinstance(item.size, str) else ""
         yield indent, item.title, where, size_text, item.doc
         for bit in item.flags:
@@ -74,15 +74,15 @@ def _items(items: tuple[LayoutItem, ...], at: int | None, indent: int) -> Iterat
             yield indent + 1, str(number), "", "", f"{item.word(current)}, where the connection is of the first generation"
         for slot in item.slots:
             yield indent + 1, f"slot {slot.slot} {slot.name}", "", slot.kind, slot.doc
-        if at is not None:
-            at = at + width if width else None
+        if offset is not None:
+            offset = offset + width if width else None
 
 
 def layout_lines(layout: Layout) -> list[str]:
     """Returns a layout for a terminal: title, shape, and fields."""
-    out = [layout_title(layout), f"  {shape_text(layout)}"]
+    lines = [layout_title(layout), f"  {shape_text(layout)}"]
     if layout.note:
-        out.append(f"  {layout.note}")
+        lines.append(f"  {layout.note}")
     rows = list(field_rows(layout))
     if rows:
         label_width = max(len(label) + 2 * indent for indent, label, _, _, _ in rows)
@@ -90,9 +90,9 @@ def layout_lines(layout: Layout) -> list[str]:
         for indent, label, where, size, doc in rows:
             text = _bytes(int(size)) if size.isdigit() else size
             line = f"  {'  ' * indent + label:<{label_width}}  {where:<{offset_width}}  {doc}"
-            out.append((line + (f" ({text})" if text and not where.startswith("(") else "")).rstrip())
-    out.append(f"  source: {layout.spec}")
-    return out
+            lines.append((line + (f" ({text})" if text and not where.startswith("(") else "")).rstrip())
+    lines.append(f"  source: {layout.spec}")
+    return lines
 
 
 def status_rows(answers: StatusMeanings) -> list[tuple[str, str, str]]:

@@ -52,7 +52,7 @@ _MOST_ASKED = 8
 """Number of collections of a stream request that its line names."""
 _LONGEST_LOG, _LONGEST_HELLO = 1600, 200
 """Greatest size in bytes of a failover log, and of a HELLO, that is told without annotation. Servers keep 25 log entries of 16 bytes."""
-ASKED = 40
+REQUEST_KEY_WIDTH = 40
 """Number of columns for the key of a request in the line of its response."""
 NARROW = 110
 """Width of a terminal, in columns, below which opaque and size are left out, if nobody knows what the columns hold."""
@@ -67,9 +67,9 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def share_of(part: int, whole: int) -> str:
+def share_of(share: int, total: int) -> str:
     """Returns a share of bytes in words, rounded down, so that it is 100 % only if nothing is left out."""
-    return f"{part * 1000 // whole / 10:g} %" if whole else "none"
+    return f"{share * 1000 // total / 10:g} %" if total else "none"
 
 
 def short_name(name: str) -> str:
@@ -78,7 +78,7 @@ def short_name(name: str) -> str:
     return short if opcode_code(short) is None else name
 
 
-class Columns(NamedTuple):
+class ColumnWidths(NamedTuple):
     """Widths of the columns before the summary."""
 
     row: int
@@ -88,7 +88,7 @@ class Columns(NamedTuple):
     seqno: int
 
 
-_WIDE, _COMPACT = Columns(9, 3, 27, 5, 12), Columns(7, 2, 19, 4, 8)
+_WIDE, _COMPACT = ColumnWidths(9, 3, 27, 5, 12), ColumnWidths(7, 2, 19, 4, 8)
 
 
 class Lines:
@@ -122,7 +122,7 @@ class Lines:
         titles = [self._title(batch, index) for index in rows[first].tolist()]
         seqnos = decoded.numbers.get("by_seqno")
         greatest = 0 if seqnos is None else int((seqnos.values if seqnos.valid is None else seqnos.values[seqnos.valid]).max(initial=0))
-        fitting = Columns(
+        fitting = ColumnWidths(
             max(3 if is_all else 7, len(str(int(batch.row[rows].max())))),
             max(2, len(str(int(batch.connection[rows].max())))),
             max(map(len, ("Message", *titles))),
@@ -210,8 +210,8 @@ class Lines:
         if self.time_format == "absolute":
             return f"{datetime.fromtimestamp(shown_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{shown_ns % 10**9:09}"
         if self.time_format == "local":
-            here = datetime.fromtimestamp(shown_ns // 10**9, UTC).astimezone()
-            return f"{here:%Y-%m-%d %H:%M:%S}.{shown_ns % 10**9:09}{here:%z}"
+            local_time = datetime.fromtimestamp(shown_ns // 10**9, UTC).astimezone()
+            return f"{local_time:%Y-%m-%d %H:%M:%S}.{shown_ns % 10**9:09}{local_time:%z}"
         if self.time_format == "epoch":
             return f"{shown_ns // 10**9}.{shown_ns % 10**9:09}"
         return seconds_text(shown_ns)
@@ -225,8 +225,8 @@ class Lines:
 def seconds_text(nanoseconds: int) -> str:
     """Writes nanoseconds as seconds with six digits."""
     sign = "-" if nanoseconds < 0 else ""
-    seconds, rest = divmod(abs(nanoseconds), 1_000_000_000)
-    return f"{sign}{seconds}.{rest // 1000:06}"
+    seconds, fraction_ns = divmod(abs(nanoseconds), 1_000_000_000)
+    return f"{sign}{seconds}.{fraction_ns // 1000:06}"
 
 
 def title(batch: MessageBatch, index: int) -> str:
@@ -259,35 +259,35 @@ def _seqno(batch: MessageBatch, index: int) -> str:
 def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
     """Returns what the line of a message says besides its columns; safe for a terminal. ``is_narrow``: names of collections without ids."""
     decoded = batch.decoded
-    parts: list[str] = []
+    texts: list[str] = []
     sid = decoded.sid.at(index)
     if sid is not None:
-        parts.append(f"sid {sid}")
+        texts.append(f"sid {sid}")
     key = batch.key_of(index)
     if key is not None:
-        parts.append(key_prefix(batch, index, is_narrow=is_narrow) + escape(key))
-    elif int(decoded.opcode[index]) not in SAID_ONCE and (asked := batch.request_key_of(index)):
-        parts.append(clip(escape(asked), ASKED))
-    parts.append(datatypes(int(decoded.datatype[index])))
+        texts.append(key_prefix(batch, index, is_narrow=is_narrow) + escape(key))
+    elif int(decoded.opcode[index]) not in SAID_ONCE and (request_key := batch.request_key_of(index)):
+        texts.append(clip(escape(request_key), REQUEST_KEY_WIDTH))
+    texts.append(datatypes(int(decoded.datatype[index])))
     prepared = batch.number("prepared_seqno", index)
     if prepared is not None:
-        parts.append(f"prepared {prepared}")
-    parts.append(told(batch, index))
+        texts.append(f"prepared {prepared}")
+    texts.append(body_text(batch, index))
     rtt = batch.rtt_ns.at(index)
     if rtt is not None:
-        parts.append(f"after {rtt / 1e6:.3f} ms")
+        texts.append(f"after {rtt / 1e6:.3f} ms")
     lost = sum(end - start for start, end in batch.missing.of(index)) if len(batch.missing.row) else 0
     if lost:
-        parts.append(f"{lost} bytes not captured")
+        texts.append(f"{lost} bytes not captured")
     problem = batch.problem_of(index)
     if problem is not None and problem != "truncated":
-        parts.append(f"! {problem}")
+        texts.append(f"! {problem}")
     if batch.heuristic[index]:
-        parts.append("? heuristic")
-    return "  ".join(part for part in parts if part)
+        texts.append("? heuristic")
+    return "  ".join(text for text in texts if text)
 
 
-def told(batch: MessageBatch, index: int) -> str:
+def body_text(batch: MessageBatch, index: int) -> str:
     """Returns what the body of a message says: its story, or the text of a refusal."""
     decoded = batch.decoded
     is_response = bool(decoded.is_response[index])
@@ -298,15 +298,15 @@ def told(batch: MessageBatch, index: int) -> str:
         return ""
     of_columns, layout = _OF_COLUMNS.get(story), batch.layout_of(index)
     if of_columns is not None and layout is not None and _is_plain(batch, index, layout):
-        said = of_columns(batch, index, layout)
-        if said is not None:
-            return said
+        story_text = of_columns(batch, index, layout)
+        if story_text is not None:
+            return story_text
     message = batch.annotate(index)
-    return "  ".join(text for text in (story(message), _asked_for(message, batch.names_at(index))) if text)
+    return "  ".join(text for text in (story(message), _requested_collections(message, batch.names_at(index))) if text)
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class WordField:
     """Part of a story: a field with flags or an enumeration, in words."""
 
     field: str
@@ -319,7 +319,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberField:
     """Part of a story: a number of the message, and its label."""
 
     field: str
@@ -336,11 +336,11 @@ class Number:
 class Story:
     """A story from fields at fixed places: its parts, separated by commas."""
 
-    parts: tuple[Word | Number, ...]
+    parts: tuple[WordField | NumberField, ...]
 
     def __call__(self, message: Message) -> str:
         """Returns the story of one message."""
-        return ", ".join(text for part in self.parts if (text := part.of(message)))
+        return ", ".join(text for field in self.parts if (text := field.of(message)))
 
 
 def key_prefix(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
@@ -362,17 +362,17 @@ def datatypes(bits: int) -> str:
     return "  ".join(DATATYPE_NAMES[bits])
 
 
-def _asked_for(message: Message, names: NamesAt) -> str:
+def _requested_collections(message: Message, names: NamesAt) -> str:
     """Returns names and ids of the collections, or of the scope, in a stream request, if one of the names is known."""
     if message.name != "dcp_stream_req" or message.header is None or message.header.side != "request" or message.value is None:
         return ""
-    asked = json_object(message.value.body) or {}
-    numbers, scope = sorted(named_collections(asked) or ()), named_scope(asked)
-    told = [(names.collection(number), number) for number in numbers] if scope is None else [(names.scope(scope), scope)]
-    if all(name is None for name, _ in told):
+    stream_filter = json_object(message.value.body) or {}
+    numbers, scope = sorted(named_collections(stream_filter) or ()), named_scope(stream_filter)
+    named_ids = [(names.collection(number), number) for number in numbers] if scope is None else [(names.scope(scope), scope)]
+    if all(name is None for name, _ in named_ids):
         return ""
-    shown = [name or unnamed(number) for name, number in told[:_MOST_ASKED]] + ["…"] * (len(told) > _MOST_ASKED)
-    return escape(("for " if scope is None else "for scope ") + ", ".join(shown))
+    names_shown = [name or unnamed(number) for name, number in named_ids[:_MOST_ASKED]] + ["…"] * (len(named_ids) > _MOST_ASKED)
+    return escape(("for " if scope is None else "for scope ") + ", ".join(names_shown))
 
 
 def _numbers(message: Message) -> dict[str, int | str]:
@@ -421,23 +421,26 @@ def _stream_request(message: Message) -> str:
 def _request_at(batch: MessageBatch, index: int, layout: Layout) -> str | None:
     if batch.decoded.value.size[index] > 0:
         return None
-    at, fields = int(batch.decoded.extras_at[index]), [field for field in layout.extras if not field.reserved]
-    numbers = {field.name: int.from_bytes(batch.data[at + field.offset : at + field.offset + field.kind.size]) for field in fields}
+    extras_start, fields = int(batch.decoded.extras_at[index]), [field for field in layout.extras if not field.reserved]
+    numbers = {
+        field.name: int.from_bytes(batch.data[extras_start + field.offset : extras_start + field.offset + field.kind.size])
+        for field in fields
+    }
     uuid = {"vbucket_uuid": _uuid(numbers["vbucket_uuid"])}
     return _request_text({**numbers, **uuid}, ", ".join(bit_names(fields[0].flags, numbers["flags"])), "")
 
 
 def _request_text(numbers: Mapping[str, int | str], flags: str, value: str) -> str:
-    parts = []
+    texts = []
     if "start_seqno" in numbers and "end_seqno" in numbers:
         end = numbers["end_seqno"]
-        parts.append(f"from {numbers['start_seqno']}, " + ("no end" if end == ENDLESS else f"to {end}"))
+        texts.append(f"from {numbers['start_seqno']}, " + ("no end" if end == ENDLESS else f"to {end}"))
     if numbers.get("vbucket_uuid", "0x0000000000000000") != "0x0000000000000000":
-        parts.append(f"uuid {numbers['vbucket_uuid']}")
+        texts.append(f"uuid {numbers['vbucket_uuid']}")
     if numbers.get("snapshot_start_seqno") or numbers.get("snapshot_end_seqno"):
-        parts.append(f"snapshot {numbers.get('snapshot_start_seqno')}–{numbers.get('snapshot_end_seqno')}")
-    parts += [flags, value]
-    return ", ".join(part for part in parts if part)
+        texts.append(f"snapshot {numbers.get('snapshot_start_seqno')}–{numbers.get('snapshot_end_seqno')}")
+    texts += [flags, value]
+    return ", ".join(text for text in texts if text)
 
 
 def _failover_log(message: Message) -> str:
@@ -480,23 +483,25 @@ def _event(message: Message) -> str:
 
 
 def _event_at(batch: MessageBatch, index: int, layout: Layout) -> str | None:
-    said = None if batch.decoded.datatype[index] else said_by_event(batch, index)
-    if said is None:
+    system_event = None if batch.decoded.datatype[index] else said_by_event(batch, index)
+    if system_event is None:
         return None
-    names, word = batch.names_at(index), layout.extras[1].word(said.event)
-    ids = {"scope_id": said.scope, "collection_id": said.collection, "manifest_uid": said.uid}
-    return _event_text(word or "", ids, {"scope_id": names.scope(said.scope), "collection_id": names.collection(said.collection or 0)})
+    names, word = batch.names_at(index), layout.extras[1].word(system_event.event)
+    ids = {"scope_id": system_event.scope, "collection_id": system_event.collection, "manifest_uid": system_event.uid}
+    return _event_text(
+        word or "", ids, {"scope_id": names.scope(system_event.scope), "collection_id": names.collection(system_event.collection or 0)}
+    )
 
 
 def _event_text(event: str, numbers: Mapping[str, int | None], names: Mapping[str, str | None]) -> str:
     """``names``: of scope and collection, by the fields that have their ids."""
-    parts = [event]
+    texts = [event]
     for name, label in (("scope_id", "scope"), ("collection_id", "collection"), ("manifest_uid", "manifest")):
         number = numbers.get(name)
         if number is not None:
-            known = names.get(name) if number and name != "manifest_uid" else None
-            parts.append(f"{label} {escape(known) if known else f'0x{number:x}'}")
-    return ", ".join(part for part in parts if part)
+            known_name = names.get(name) if number and name != "manifest_uid" else None
+            texts.append(f"{label} {escape(known_name) if known_name else f'0x{number:x}'}")
+    return ", ".join(text for text in texts if text)
 
 
 def _id(name: str) -> Callable[[Message], str]:
@@ -517,29 +522,29 @@ def _records(group: str, label: str) -> Callable[[Message], str]:
 
 _MARKER = Story(
     (
-        Word("snapshot_type"),
-        Number("max_visible_seqno", "visible", tells_zero=False),
-        Number("high_completed_seqno", "completed", tells_zero=False),
-        Number("high_prepared_seqno", "prepared", tells_zero=False),
-        Number("purge_seqno", "purge", tells_zero=False),
+        WordField("snapshot_type"),
+        NumberField("max_visible_seqno", "visible", tells_zero=False),
+        NumberField("high_completed_seqno", "completed", tells_zero=False),
+        NumberField("high_prepared_seqno", "prepared", tells_zero=False),
+        NumberField("purge_seqno", "purge", tells_zero=False),
     )
 )
 STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
-    (False, False, Opcode.DCP_OPEN): Story((Word("flags", otherwise="consumer"),)),
-    (False, False, Opcode.DCP_ADD_STREAM): Story((Word("flags"),)),
-    (False, True, Opcode.DCP_ADD_STREAM): Story((Number("stream_opaque", "opaque"),)),
+    (False, False, Opcode.DCP_OPEN): Story((WordField("flags", otherwise="consumer"),)),
+    (False, False, Opcode.DCP_ADD_STREAM): Story((WordField("flags"),)),
+    (False, True, Opcode.DCP_ADD_STREAM): Story((NumberField("stream_opaque", "opaque"),)),
     (False, False, Opcode.DCP_STREAM_REQ): _stream_request,
     (False, True, Opcode.DCP_STREAM_REQ): _failover_log,
     (False, True, Opcode.DCP_GET_FAILOVER_LOG): _failover_log,
     (False, True, Opcode.GET_FAILOVER_LOG): _failover_log,
-    (False, False, Opcode.DCP_STREAM_END): Story((Word("end_reason"),)),
+    (False, False, Opcode.DCP_STREAM_END): Story((WordField("end_reason"),)),
     (False, False, Opcode.DCP_SNAPSHOT_MARKER): _MARKER,
-    (False, False, Opcode.DCP_SET_VBUCKET_STATE): Story((Word("state"),)),
-    (False, False, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT): Story((Number("ack_bytes", "bytes"),)),
+    (False, False, Opcode.DCP_SET_VBUCKET_STATE): Story((WordField("state"),)),
+    (False, False, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT): Story((NumberField("ack_bytes", "bytes"),)),
     (False, False, Opcode.DCP_CONTROL): lambda message: "= " + _text_value(message),
     (False, False, Opcode.DCP_SYSTEM_EVENT): _event,
-    (False, False, Opcode.DCP_PREPARE): Story((Word("durability_level"),)),
-    (False, False, Opcode.DCP_OSO_SNAPSHOT): Story((Word("flags"),)),
+    (False, False, Opcode.DCP_PREPARE): Story((WordField("durability_level"),)),
+    (False, False, Opcode.DCP_OSO_SNAPSHOT): Story((WordField("flags"),)),
     (False, False, Opcode.DCP_CACHE_TRANSFER): _records("items", "item"),
     (False, False, Opcode.HELLO): _features,
     (False, True, Opcode.HELLO): _features,
@@ -555,8 +560,8 @@ STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
     (False, False, Opcode.COLLECTIONS_GET_SCOPE_ID): _text_value,
     (False, True, Opcode.COLLECTIONS_GET_SCOPE_ID): _id("scope_id"),
     (False, True, Opcode.GET_ALL_VB_SEQNOS): _records("seqnos", "vbucket"),
-    (False, True, Opcode.OBSERVE_SEQNO): Story((Number("current_seqno", "current"),)),
-    (True, False, ServerOpcode.CLUSTERMAP_CHANGE_NOTIFICATION): Story((Number("revision", "revision"),)),
+    (False, True, Opcode.OBSERVE_SEQNO): Story((NumberField("current_seqno", "current"),)),
+    (True, False, ServerOpcode.CLUSTERMAP_CHANGE_NOTIFICATION): Story((NumberField("revision", "revision"),)),
 }
 """Functions that tell what the body of a message says, by server table, response, and opcode."""
 _OF_COLUMNS: dict[Callable[[Message], str], Callable[[MessageBatch, int, Layout], str | None]] = {

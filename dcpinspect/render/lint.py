@@ -25,17 +25,21 @@ def lint_lines(
     if not verdicts:
         yield from ("", "lint: no connection to check, because no accepted DCP open was captured")
     by_number = {link.number: link for link in links}
-    width = max((len(one.rule) for one in verdicts), default=0)
-    for number, group in groupby(verdicts, lambda one: one.connection):
-        mine = list(group)
+    width = max((len(verdict.rule) for verdict in verdicts), default=0)
+    for number, group in groupby(verdicts, lambda verdict: verdict.connection):
+        own_verdicts = list(group)
         link = by_number[number]
-        counts = Counter[str](one.says for one in mine)
-        told = ", ".join(f"{counts[says]} {says}" for says in STYLES)
+        counts = Counter[str](verdict.says for verdict in own_verdicts)
+        summary = ", ".join(f"{counts[says]} {says}" for says in STYLES)
         yield ""
-        yield paint(f"lint of connection {number}, {escape(link.client)} to {escape(link.server)}: {told}", "bold")
-        for one in mine:
-            rows = f" (row{'s' if len(one.places) > 1 else ''} {', '.join(str(place.row) for place in one.places)})" if one.places else ""
-            line = f"    {one.says:4}  {one.rule:{width}}  {escape_rest(one.why)}{rows}"
-            first, *rest = textwrap.wrap(line, columns, subsequent_indent=" " * (width + 12)) if columns else [line]
-            yield f"{first[:4]}{paint(first[4:8], STYLES[one.says])}{first[8:]}"
-            yield from rest
+        yield paint(f"lint of connection {number}, {escape(link.client)} to {escape(link.server)}: {summary}", "bold")
+        for verdict in own_verdicts:
+            rows = (
+                f" (row{'s' if len(verdict.places) > 1 else ''} {', '.join(str(message.row) for message in verdict.places)})"
+                if verdict.places
+                else ""
+            )
+            line = f"    {verdict.says:4}  {verdict.rule:{width}}  {escape_rest(verdict.why)}{rows}"
+            first, *more_lines = textwrap.wrap(line, columns, subsequent_indent=" " * (width + 12)) if columns else [line]
+            yield f"{first[:4]}{paint(first[4:8], STYLES[verdict.says])}{first[8:]}"
+            yield from more_lines

@@ -16,7 +16,7 @@ from dcpinspect.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Paint:
+class PaletteColor:
     """One colour, for each kind of background."""
 
     dark: str
@@ -27,16 +27,16 @@ class Paint:
     """For text on a terminal with unknown background: a colour of the terminal's own 16. Empty: the usual colour of text."""
 
 
-_PLAIN = Paint("#e0e0e0", "#202428", "")
-_GREY = Paint("#8b929c", "#565d66", "bright_black")
-_GREEN = Paint("#4fc08d", "#136b41", "green")
-_CYAN = Paint("#5cc8d7", "#0a6779", "cyan")
-_PALE = Paint("#9fc3c8", "#38636a", "cyan")
-_BLUE = Paint("#6cb0f5", "#1864ab", "bright_blue")
-_YELLOW = Paint("#e9c94a", "#7a5c00", "yellow")
-_ORANGE = Paint("#f49b57", "#9c4100", "bright_yellow")
-_RED = Paint("#ff6b6b", "#b52424", "bright_red")
-_PURPLE = Paint("#c9a0f5", "#7030b0", "magenta")
+_PLAIN = PaletteColor("#e0e0e0", "#202428", "")
+_GREY = PaletteColor("#8b929c", "#565d66", "bright_black")
+_GREEN = PaletteColor("#4fc08d", "#136b41", "green")
+_CYAN = PaletteColor("#5cc8d7", "#0a6779", "cyan")
+_PALE = PaletteColor("#9fc3c8", "#38636a", "cyan")
+_BLUE = PaletteColor("#6cb0f5", "#1864ab", "bright_blue")
+_YELLOW = PaletteColor("#e9c94a", "#7a5c00", "yellow")
+_ORANGE = PaletteColor("#f49b57", "#9c4100", "bright_yellow")
+_RED = PaletteColor("#ff6b6b", "#b52424", "bright_red")
+_PURPLE = PaletteColor("#c9a0f5", "#7030b0", "magenta")
 
 KINDS = {
     "item": _PLAIN,
@@ -88,7 +88,7 @@ SEVERITIES = {"error": _RED, "warning": _YELLOW, "note": _GREY}
 SNAPSHOTS = {"memory": _GREEN, "disk": _BLUE, "oso": _PURPLE, "unknown": _GREY}
 """Colours of snapshots, by type."""
 
-CHARTS = {"bar": Paint("#4a8fd9", "#2a6db5", "blue")}
+CHARTS = {"bar": PaletteColor("#4a8fd9", "#2a6db5", "blue")}
 """Colour of charts and of items, which no mark has."""
 
 PARTS = {
@@ -111,7 +111,9 @@ JSON = {"name": _CYAN, "string": _GREEN, "number": _BLUE, "literal": _PURPLE, "o
 _DARK_TO_BRIGHT = ("#4b3a8c", "#3d5f9a", "#2b8291", "#26a286", "#52bd68", "#93d044", "#cfdc33", "#fde725")
 _PALE_TO_DARK = ("#b7cfe8", "#93b8dd", "#6f9fd0", "#4d86c0", "#336cab", "#215494", "#123d78", "#08285c")
 _DIM_TO_BRIGHT = ("blue", "bright_blue", "cyan", "bright_cyan", "green", "bright_green", "yellow", "bright_yellow")
-SCALE = {str(level): Paint(*three) for level, three in enumerate(zip(_DARK_TO_BRIGHT, _PALE_TO_DARK, _DIM_TO_BRIGHT, strict=True), 1)}
+SCALE = {
+    str(level): PaletteColor(*three) for level, three in enumerate(zip(_DARK_TO_BRIGHT, _PALE_TO_DARK, _DIM_TO_BRIGHT, strict=True), 1)
+}
 """Colours of amounts, in eight levels: the greatest stands out on either background."""
 
 PAINTS = {

@@ -15,7 +15,7 @@ from dcpinspect.render.table import MEASURED, TextTable, cell_texts
 
 StyledLine = tuple[str, str]
 """Text and style."""
-Paint = Callable[[str, str], str]
+CellPaint = Callable[[str, str], str]
 SENTENCES = ("evidence", "explanation")
 """Columns, always the last of their table, that are sentences."""
 _INDENT = "    "
@@ -39,7 +39,7 @@ def style_of(name: str, text: str) -> str:
 
 
 def record_lines(
-    table: Any, first: Sequence[str], *, width: int | None, is_folded: bool = False, paint: Paint | None = None
+    table: Any, first: Sequence[str], *, width: int | None, is_folded: bool = False, paint: CellPaint | None = None
 ) -> Iterator[StyledLine]:
     """Yields the lines of an Arrow table: heading and rows. ``first``: the most important columns, the most important one first.
 

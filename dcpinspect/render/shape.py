@@ -169,8 +169,8 @@ def _begun(story: StreamStory) -> str:
 
 def _advanced(story: StreamStory) -> list[tuple[int, int]]:
     """Returns number and row of each gap that a SeqnoAdvanced explains."""
-    own = np.flatnonzero(story.cause == w.ADVANCED)
-    return list(zip(own.tolist(), story.gap_rows[own].tolist(), strict=True)) if len(own) else []
+    advanced_gaps = np.flatnonzero(story.cause == w.ADVANCED)
+    return list(zip(advanced_gaps.tolist(), story.gap_rows[advanced_gaps].tolist(), strict=True)) if len(advanced_gaps) else []
 
 
 def _crossed(story: StreamStory) -> Iterable[tuple[int, str]]:
@@ -183,12 +183,12 @@ def _crossed(story: StreamStory) -> Iterable[tuple[int, str]]:
 
 def _answer_row(story: StreamStory) -> int:
     """Returns the row of the answer with the rollback, which also shows the gap; if there is none, of the request."""
-    own = np.flatnonzero(story.cause == w.CAUSES.index("rollback"))
-    return int(story.gap_rows[own[-1]]) if len(own) else int(story.stream["open_row"] or 0)
+    rollback_gaps = np.flatnonzero(story.cause == w.CAUSES.index("rollback"))
+    return int(story.gap_rows[rollback_gaps[-1]]) if len(rollback_gaps) else int(story.stream["open_row"] or 0)
 
 
-def _end(story: StreamStory, at: int) -> Mark:
+def _end(story: StreamStory, position: int) -> Mark:
     reason = story.stream["end_reason"]
     if reason == "connection-closed":
-        return Mark(at, "C", int(story.item_row[-1]) if len(story.item_row) else story.stream["open_row"] or 0, "connection closed")
-    return Mark(at, "E", story.stream["end_row"] or 0, f"stream end: {escape(reason)}")
+        return Mark(position, "C", int(story.item_row[-1]) if len(story.item_row) else story.stream["open_row"] or 0, "connection closed")
+    return Mark(position, "E", story.stream["end_row"] or 0, f"stream end: {escape(reason)}")

@@ -55,12 +55,12 @@ class TextTable:
         """Returns the width of each column of an Arrow table in terminal columns, by name; at most ``WIDEST``, except for the last
         column. ``width``: of lines.
         """
-        found = {}
+        widths = {}
         for name, column in zip(table.schema.names, table.columns, strict=True):
             widest = max((cells(text) for text in cell_texts(column.combine_chunks(), name, has_escapes=True)), default=0)
             limit = WIDEST if name != table.schema.names[-1] else widest
-            found[name] = max(cells(escape(name)), min(limit, widest))
-        return found if width is None else dict(zip(found, _capped(list(found.values()), width), strict=True))
+            widths[name] = max(cells(escape(name)), min(limit, widest))
+        return widths if width is None else dict(zip(widths, _capped(list(widths.values()), width), strict=True))
 
     def lines(self, batch: Any) -> Iterator[str]:
         """Yields the lines that are complete after these rows of a record batch."""
@@ -74,10 +74,10 @@ class TextTable:
     def end(self) -> Iterator[str]:
         """Yields the remaining lines after the last row, at least the heading."""
         if not self._widths:
-            parts = zip(*self._waiting, strict=True) if self._waiting else [()] * len(self._names)
+            columns_waiting = zip(*self._waiting, strict=True) if self._waiting else [()] * len(self._names)
             self._widths = [
-                min(WIDEST, max(cells(name), *(_widest(part) for part in column)) if column else cells(name))
-                for name, column in zip(self._names, parts, strict=True)
+                min(WIDEST, max(cells(name), *(_widest(texts) for texts in column)) if column else cells(name))
+                for name, column in zip(self._names, columns_waiting, strict=True)
             ]
             if self._width is not None:
                 self._widths = _capped(self._widths, self._width)
@@ -90,10 +90,10 @@ class TextTable:
     def _fitting(self) -> int:
         """Returns how many columns fit the width; numbers are never cut, texts may be."""
         begin = 0
-        for place, (width, is_right) in enumerate(zip(self._widths, self._right, strict=True)):
+        for index, (width, is_right) in enumerate(zip(self._widths, self._right, strict=True)):
             needed = width if is_right else min(width, NARROWEST)
-            if self._width is not None and place and begin + needed > self._width:
-                return place
+            if self._width is not None and index and begin + needed > self._width:
+                return index
             begin += width + 2
         return len(self._widths)
 
@@ -101,11 +101,11 @@ class TextTable:
         if self._width is not None:
             last = len(columns) - self.left_out - 1
             columns = [*(_cut(column, width) for column, width in zip(columns[:last], self._widths, strict=False)), *columns[last:]]
-        shown = zip(columns[: len(columns) - self.left_out], self._widths, self._right, strict=False)
-        padded = [_padded(column, width, is_right=is_right) for column, width, is_right in shown]
+        visible_columns = zip(columns[: len(columns) - self.left_out], self._widths, self._right, strict=False)
+        padded = [_padded(column, width, is_right=is_right) for column, width, is_right in visible_columns]
         if self._style is not None:
             cells_ = zip(*(column.to_pylist() for column in padded), strict=True)
-            return ["  ".join(self._style(*one) for one in zip(self._names, row, strict=False)).rstrip() for row in cells_]
+            return ["  ".join(self._style(*cell) for cell in zip(self._names, row, strict=False)).rstrip() for row in cells_]
         lines = pc.utf8_rtrim(pc.binary_join_element_wise(*padded, "  "), " ")
         if self._width is None:
             return list(lines.to_pylist())
@@ -139,7 +139,7 @@ def _capped(widths: list[int], width: int) -> list[int]:
     """Returns widths of columns; if not all fit, none but the last is wider than half a line."""
     if sum(widths) + 2 * (len(widths) - 1) <= width:
         return widths
-    return [*(min(one, max(NARROWEST, width // 2)) for one in widths[:-1]), widths[-1]]
+    return [*(min(column_width, max(NARROWEST, width // 2)) for column_width in widths[:-1]), widths[-1]]
 
 
 def _cut(texts: Any, width: int) -> Any:
@@ -150,8 +150,8 @@ def _cut(texts: Any, width: int) -> Any:
 def _padded(texts: Any, width: int, *, is_right: bool) -> Any:
     if _is_plain(texts):
         return pc.utf8_lpad(texts, width) if is_right else pc.utf8_rpad(texts, width)
-    rooms = ((text, " " * (width - cells(text))) for text in texts.to_pylist())
-    return pa.array([room + text if is_right else text + room for text, room in rooms], pa.string())
+    padded = ((text, " " * (width - cells(text))) for text in texts.to_pylist())
+    return pa.array([padding + text if is_right else text + padding for text, padding in padded], pa.string())
 
 
 def cell_texts(column: Any, name: str, *, has_escapes: bool) -> list[str]:
@@ -184,11 +184,11 @@ def _text(value: Any, safe: Safe) -> str:
     if isinstance(value, tuple) and value[1] == 0:
         return ""
     if isinstance(value, tuple):  # an entry of a map
-        return " ".join("" if one is None else _text(one, safe) for one in value)
+        return " ".join("" if item is None else _text(item, safe) for item in value)
     if isinstance(value, list):
-        texts = ["" if one is None else _text(one, safe) for one in value]
+        texts = ["" if item is None else _text(item, safe) for item in value]
         # zero counts are left out
-        return ", ".join(text for one, text in zip(value, texts, strict=True) if text or not isinstance(one, tuple))
+        return ", ".join(text for item, text in zip(value, texts, strict=True) if text or not isinstance(item, tuple))
     if isinstance(value, dict):
-        return " ".join(f"{safe(str(name))}={'' if one is None else _text(one, safe)}" for name, one in value.items())
+        return " ".join(f"{safe(str(name))}={'' if item is None else _text(item, safe)}" for name, item in value.items())
     return safe(str(value))

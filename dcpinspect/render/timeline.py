@@ -30,8 +30,8 @@ def scale_of(streams: Sequence[StreamStory], *, width: int, seqnos: range | None
     cells = max(TICK, width - LABEL - 2 - max(20, width // 3))
     if seqnos is not None:
         return Scale.of(seqnos[0], seqnos[-1], cells)
-    shown = [seqno for story in streams for seqno in story.seqnos()]
-    return Scale.of(min(shown, default=0), max(shown, default=0), cells)
+    shown_seqnos = [seqno for story in streams for seqno in story.seqnos()]
+    return Scale.of(min(shown_seqnos, default=0), max(shown_seqnos, default=0), cells)
 
 
 def picture(
@@ -51,8 +51,8 @@ def picture(
         if not text:
             cells = cells.rstrip()
             return [(f"{label:<{LABEL}}" if cells else label.rstrip(), ""), *joined(cells, paints_of(lane, cells, glyphs))]
-        room = None if width is None else width - LABEL - scale.cells - 2
-        words = text if room is None else clip(text, room)
+        text_width = None if width is None else width - LABEL - scale.cells - 2
+        words = text if text_width is None else clip(text, text_width)
         return [(f"{label:<{LABEL}}", ""), *joined(cells, paints_of(lane, cells, glyphs)), (f"  {words}".rstrip(), "")]
 
     yield line("", numbers(scale), "")
@@ -74,16 +74,16 @@ def name(story: StreamStory, *, is_with_sid: bool) -> str:
 
 def words(story: StreamStory, letters: Sequence[str]) -> dict[str, str]:
     """Describes what each lane of a stream shows. ``letters``: of further events."""
-    found = {"axis": request_text(story)}
+    lane_texts = {"axis": request_text(story)}
     if len(story.bars.first):
-        found["snapshots"] = _snapshots_text(story)
+        lane_texts["snapshots"] = _snapshots_text(story)
     if story.stream["items"]:
-        found["items"] = f"{story.stream['items']} received, {story.stream['verdict']}"
+        lane_texts["items"] = f"{story.stream['items']} received, {story.stream['verdict']}"
     if len(story.gaps) or story.stream["items"]:
-        found["gaps"] = _gaps_text(story)
+        lane_texts["gaps"] = _gaps_text(story)
     if letters or story.stream["end_reason"] or (story.cause == w.ADVANCED).any():
-        found["events"] = _events_text(story, letters)
-    return found
+        lane_texts["events"] = _events_text(story, letters)
+    return lane_texts
 
 
 _ASCII = str.maketrans({"→": ">", "←": "<", "–": "-", "…": ".", "·": "-"})

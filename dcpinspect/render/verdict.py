@@ -140,7 +140,7 @@ def damage(reading: Reading) -> str:
 def damage_of(problems: Iterable[tuple[str, str]], last_ns: int | None = None) -> str:
     """Returns what is wrong with captures, in a few words.
 
-    ``places``: file, and what is wrong there. ``last_ns``: time of the last packet.
+    ``problems``: file, and what is wrong there. ``last_ns``: time of the last packet.
     """
     by_file: defaultdict[str, list[str]] = defaultdict(list)
     for file, problem in problems:

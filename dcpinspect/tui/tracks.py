@@ -13,7 +13,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.records import dataclass
-from dcpinspect.render.events import Event, Noted, by_stream, events, folded, noted
+from dcpinspect.render.events import Noted, VbucketEvent, by_stream, events, folded, noted
 from dcpinspect.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.render.timeline import name, words
 from dcpinspect.streams.items import Own, VbucketItems
@@ -98,7 +98,7 @@ class Track:
 class Told(NamedTuple):
     """An event, and where it is drawn."""
 
-    event: Event
+    event: VbucketEvent
     track: int
     """Place of its track."""
     seqno: int
@@ -193,7 +193,7 @@ def _closed(inspection: Inspection) -> dict[int, str]:
     return {number: by or "" for number, by in zip(table.values("connection"), table.values("closed_by"), strict=True)}
 
 
-def _events(inspection: Inspection, tracks: Sequence[Track], found: Sequence[Event], first_ns: int) -> list[Told]:
+def _events(inspection: Inspection, tracks: Sequence[Track], found: Sequence[VbucketEvent], first_ns: int) -> list[Told]:
     """Returns the events with their places, consecutive gaps of a kind as one."""
     place_of = {track.story.key: place for place, track in enumerate(tracks)}
     told = list(folded(found))

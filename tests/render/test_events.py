@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.render.events import Event, EventLines, Noted, events, folded
+from dcpinspect.render.events import EventLines, Noted, VbucketEvent, events, folded
 from tests.streams.test_story import told, twice
 from tests.streams.told import Told, opened
 
@@ -75,7 +75,7 @@ def test_messages_that_are_events_have_their_place() -> None:
 
 
 def test_nothing_that_an_event_says_is_cut() -> None:
-    event = Event(8, 0, 1, 1, None, "gap", "seqnos 1 to 5 did not come, unexplained: " + "why " * 30)
+    event = VbucketEvent(8, 0, 1, 1, None, "gap", "seqnos 1 to 5 did not come, unexplained: " + "why " * 30)
     lines = EventLines([event], None, 60).of(event)
     assert all(len(line) <= 60 for line in lines)
     assert {line[: len("Row Time Con Stream   ")] for line in lines[1:]} == {" " * len("Row Time Con Stream   ")}
