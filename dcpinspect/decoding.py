@@ -17,7 +17,7 @@ from dcpinspect.protocol.framed import Framed, joined
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.naming import NameTeller
-from dcpinspect.streams.requests import SILENT, WAITING, Origins, Pairs, Requests
+from dcpinspect.streams.requests import SILENT, WAITING, Origins, RequestOfMessage, Requests
 from dcpinspect.tables.losses import NO_LOSSES, Losses
 from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
 
@@ -168,7 +168,7 @@ def _losses(parts: Sequence[DirectionMessages], order: Rows) -> Losses:
     return Losses(*np.ascontiguousarray(table[np.argsort(table[:, 0])].T))
 
 
-def _vbuckets(decoded: Decoded, pairs: Pairs) -> tuple[NumberColumn, Mask]:
+def _vbuckets(decoded: Decoded, pairs: RequestOfMessage) -> tuple[NumberColumn, Mask]:
     """Returns the vbucket of each message: a request has its own, a response that of its request, messages of the server's own table
     none."""
     own = ~decoded.is_response & ~decoded.is_server

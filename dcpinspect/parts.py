@@ -31,13 +31,13 @@ from dcpinspect.streams.connections import replica_streams
 from dcpinspect.streams.disputes import Comparison, in_dispute
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.followers import PerConnection, Portable, table_of
-from dcpinspect.streams.gaps import Extra, Name
+from dcpinspect.streams.gaps import Extra, GapName
 from dcpinspect.streams.histories import Differ
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.of_whole import OfWhole
 from dcpinspect.streams.renumbering import in_order
 from dcpinspect.streams.rows import Gaps, Streams
-from dcpinspect.streams.state import Numbers as Things
+from dcpinspect.streams.state import NewNumbers as Things
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.words import RESUMED
@@ -173,7 +173,7 @@ class Merged:
         for part, of in enumerate(self._things):
             owner[of.streams], own[of.streams] = part, np.arange(len(of.streams))
         resumed: list[list[Extra]] = [[] for _ in self._things]
-        told: list[dict[Name, Comparison]] = [{} for _ in self._things]
+        told: list[dict[GapName, Comparison]] = [{} for _ in self._things]
         for gap in tables.all_gaps.of_cause(RESUMED):
             resumed[owner[kept[gap.stream]]].append(replace(gap, stream=int(own[kept[gap.stream]])))
         for (stream, row, after), tale in tables.all_gaps.named().items():

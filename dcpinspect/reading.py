@@ -264,7 +264,7 @@ class Reading:
             raise ValueError(msg)
         assert self.tracker is not None
         self._compare(self.tracker)
-        return self.checker.findings(links, self.coverage, is_whole=is_whole, wanted=wanted)
+        return self.checker.findings(links, self.coverage, is_whole=is_whole, is_wanted=wanted)
 
     def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
         """Returns ``tables`` by name, as SQL has them; if the reading checks, with findings, which the table of vbuckets then counts."""

@@ -102,7 +102,7 @@ def check(
     columns = result.names(format_, with_files=len(whole.files) > 1)
     assert whole.checker is not None
     checker = whole.checker.only(rules)
-    found = choice.of(checker.findings(whole.links, whole.coverage, wanted=choice.wants), whole.files)
+    found = choice.of(checker.findings(whole.links, whole.coverage, is_wanted=choice.wants), whole.files)
     has_messages = any(part.rows for part in manifest.parts)
     lacking = "" if found else checking.lacks(choice, whole, whole.links)
     is_checked = has_messages and not lacking

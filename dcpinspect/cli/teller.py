@@ -131,7 +131,7 @@ class Scene:
 
     def findings(self, *, is_whole: bool, apart: bool = False, wanted: Callable[[Finding], bool] = lambda _: True) -> list[Finding]:
         """Returns the findings of the checker."""
-        return self.checker.findings(self.links, self.coverage, is_whole=is_whole, apart=apart, wanted=wanted)
+        return self.checker.findings(self.links, self.coverage, is_whole=is_whole, apart=apart, is_wanted=wanted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.streams.events import events_of
 from dcpinspect.streams.kinds import ABORT, EVENT
-from dcpinspect.streams.state import State, unbiased
+from dcpinspect.streams.state import ReadingState, unbiased
 from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.select import Selection
@@ -41,7 +41,7 @@ SCHEMA = pa.schema(
 """
 
 
-def event_batch(batch: MessageBatch, state: State, wanted: Selection, redactor: Redactor | None) -> Any:
+def event_batch(batch: MessageBatch, state: ReadingState, wanted: Selection, redactor: Redactor | None) -> Any:
     """Returns the events among these messages that belong to a stream; ``state`` must have taken the messages just before."""
     events = events_of(batch, with_values=True)
     messages = state.messages

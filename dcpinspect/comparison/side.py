@@ -244,7 +244,7 @@ class ComparisonSide:
         is_whole = bool(of.is_known) and not of.losses[0] and not of.losses[1]
         filter_ = conversation.filters[row.request.filter] if row.request.filter >= 0 else None
         asked = bool(row.request.form > 0 and row.request.filter != CUT_VALUE)
-        return subscription(self._session(stream), filter_, asked=asked, is_whole=is_whole)
+        return subscription(self._session(stream), filter_, is_asked=asked, is_whole=is_whole)
 
     def _requests(self) -> list[str | None]:
         """Returns what each request asks for besides seqnos, in words; None if the request, or the open, was not captured."""

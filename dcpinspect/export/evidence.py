@@ -14,7 +14,7 @@ import numpy as np
 from dcpinspect.capture.pcapng_writer import Sink
 from dcpinspect.escape import escape
 from dcpinspect.export.subset import KeptPackets, PacketWishes, Subset
-from dcpinspect.findings.finding import Finding, Place
+from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
@@ -106,7 +106,7 @@ def _messages(batch: MessageBatch, key: EvidenceKey) -> Rows:
     return np.flatnonzero(here)
 
 
-def comments(one: Finding) -> Iterator[tuple[Place, str]]:
+def comments(one: Finding) -> Iterator[tuple[MessagePlace, str]]:
     """Yields, for each message that shows a finding, the text of the comment on its last packet."""
     for number, place in enumerate(one.places):
         advice = f" Next: {one.next}" if one.next and not number else ""

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from dcpinspect import __version__
 from dcpinspect.capture.source import STDIN
 from dcpinspect.findings.cases import places_of
-from dcpinspect.findings.finding import Finding, Place
+from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.findings.rule import SEVERITIES, Rule
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _result(one: Finding, id_: str, number: int, files: Sequence[str], links: Ma
     return found
 
 
-def _location(place: Place, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
+def _location(place: MessagePlace, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
     return {
         "physicalLocation": {"artifactLocation": _artifact(files, place.file, index=place.file)},
         "logicalLocations": [

@@ -29,7 +29,7 @@ from dcpinspect.export.marks import LineMarks
 from dcpinspect.export.openings import Openings
 from dcpinspect.export.plain_packets import PlainPackets
 from dcpinspect.export.whole import Chosen, WholeTalks
-from dcpinspect.findings.finding import Place
+from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.protocol.brief import BriefMessages
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.redact import Redactor
@@ -150,7 +150,7 @@ class Subset:
         if self._plain is not None:
             self._plain.want(kept.rows)
 
-    def comment(self, place: Place, text: str) -> None:
+    def comment(self, place: MessagePlace, text: str) -> None:
         """Marks the last packet of a message as wanted, and adds a comment to it; a packet can have several comments."""
         if self._plain is not None and self._is_made(place.connection):
             self._plain.comment(place.row, text)

@@ -13,7 +13,7 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context, plain
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Mask, Rows
@@ -61,11 +61,11 @@ class Acknowledged(Watcher):
     """Follows markers that ask to be acknowledged to their answers."""
 
     def __init__(self) -> None:
-        self._answers: dict[int, Place | None] = {}
+        self._answers: dict[int, MessagePlace | None] = {}
         """The place of the answer, or None, by row of the marker. Markers that wait for an answer are forgotten in any case."""
         self._unasked: PerConnection[int, int] = PerConnection()
         """By connection, time of the latest answer whose marker had not been read: a hole may have held the marker back."""
-        self._needless: PerConnection[tuple[int, int], Examples[Place]] = PerConnection()
+        self._needless: PerConnection[tuple[int, int], Examples[MessagePlace]] = PerConnection()
         """By connection and opaque: answers to markers of which no one that was read asked for an answer."""
         self._unread: PerConnection[tuple[int, int], bool] = PerConnection()
         """Connection and opaque of markers whose flags cannot be read; ANY_OPAQUE stands for all."""
@@ -106,14 +106,14 @@ class Acknowledged(Watcher):
         return self._needless.keys()
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[Rows]) -> Self:
         """Joins what is known of several readings, as in ``Follower``."""
-        whole = super().joined(parts, connections)
-        for part, of in zip(parts, connections, strict=True):
-            for row, answer in part._answers.items():
-                whole._answers[row] = renumbered(answer, of)
-        whole._answers = dict(sorted(whole._answers.items(), key=lambda item: item[0])[-MOST:])
-        return whole
+        acknowledged = super().joined(readings, connections)
+        for reading, new_numbers in zip(readings, connections, strict=True):
+            for row, answer in reading._answers.items():
+                acknowledged._answers[row] = renumbered(answer, new_numbers)
+        acknowledged._answers = dict(sorted(acknowledged._answers.items(), key=lambda item: item[0])[-MOST:])
+        return acknowledged
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields all occurrences, once all messages were taken."""
@@ -128,16 +128,16 @@ class Acknowledged(Watcher):
         is_complete = np.isin(snapshots.state, (COMPLETE, COMPLETE_ADVANCED)) & (snapshots.is_tainted == 0)
         is_asked = np.isin(snapshots.place.row, list(self._answers))
         cut_off = coverage.ways(lambda all_: all_.unfinished + all_.missing + all_.skipped > 0)
-        asked = np.flatnonzero(is_asked).tolist()
-        answers: dict[int, list[Place]] = defaultdict(list)
-        for number in asked:
-            if (own := self._answers[int(snapshots.place.row[number])]) is not None:
-                answers[int(snapshots.stream[number])].append(own)
+        asking_snapshots = np.flatnonzero(is_asked).tolist()
+        answers: dict[int, list[MessagePlace]] = defaultdict(list)
+        for number in asking_snapshots:
+            if (own_answer := self._answers[int(snapshots.place.row[number])]) is not None:
+                answers[int(snapshots.stream[number])].append(own_answer)
         waiting: Counter[int] = Counter()
-        for number in asked:
+        for number in asking_snapshots:
             if snapshots.state[number] == CONTINUED:
                 continue  # one answer acknowledges it and the next marker
-            told, nth = answers[int(snapshots.stream[number])], waiting[int(snapshots.stream[number])]
+            answers_of_stream, nth = answers[int(snapshots.stream[number])], waiting[int(snapshots.stream[number])]
             waiting[int(snapshots.stream[number])] += 1
             if not is_complete[number]:
                 continue
@@ -152,8 +152,8 @@ class Acknowledged(Watcher):
             ):
                 continue
             answer = self._answers[int(snapshots.place.row[number])]
-            if answer is None and nth < len(told):
-                answer = told[nth]  # an answer goes to the oldest marker that waits, also if that was continued
+            if answer is None and nth < len(answers_of_stream):
+                answer = answers_of_stream[nth]  # an answer goes to the oldest marker that waits, also if that was continued
             reached, slowest = int(snapshots.reached_time[number]), int(context.tracker.state.connections.slowest[link.number])
             start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
             marker = context.marker(number)
@@ -178,17 +178,17 @@ class Acknowledged(Watcher):
                 streams_of[key].append(number)
         snapshots_of = Grouped(snapshots.stream, len(streams))
         for (connection, opaque), few in self._needless.items():
-            link, producer, mine = context.by_number.get(connection), context.producer(connection), streams_of[connection, opaque]
-            if link is None or not mine or self._unread.keys() & {(connection, opaque), (connection, ANY_OPAQUE)}:
+            link, producer, stream_numbers = context.by_number.get(connection), context.producer(connection), streams_of[connection, opaque]
+            if link is None or not stream_numbers or self._unread.keys() & {(connection, opaque), (connection, ANY_OPAQUE)}:
                 continue
-            numbers = np.concatenate([snapshots_of[number] for number in mine])
+            numbers = np.concatenate([snapshots_of[number] for number in stream_numbers])
             if any(self._answers.get(row, True) is None for row in snapshots.place.row[numbers].tolist()):
                 continue  # a marker that asks for an answer has none: its answer may have been held back
-            begun_ns = int(streams.opened.time[mine].min()) if streams.request.form[mine].all() else 0
-            for place in few.told:
-                before = numbers[snapshots.place.row[numbers] < place.row]
-                is_known = place.direction == DIRECTIONS[1 - producer] and not context.may_lack(
-                    connection, producer, begun_ns, place.time_ns
+            begun_ns = int(streams.opened.time[stream_numbers].min()) if streams.request.form[stream_numbers].all() else 0
+            for answer_place in few.told:
+                before = numbers[snapshots.place.row[numbers] < answer_place.row]
+                is_known = answer_place.direction == DIRECTIONS[1 - producer] and not context.may_lack(
+                    connection, producer, begun_ns, answer_place.time_ns
                 )
                 if not len(before) or not is_known:
                     continue
@@ -197,11 +197,14 @@ class Acknowledged(Watcher):
                     streams[snapshots.stream[number]],
                     (plain(snapshots.start[number]), plain(snapshots.end[number])),
                 )
-                message, places = "dcp_snapshot_marker needs no answer, because its ack flag is not set", (place, context.marker(number))
-                count = few.count - len(few.told) + 1 if place is few.told[0] else 1
-                rows = few.rows[(few.rows > snapshots.place.row[numbers].min()) & (few.times <= place.time_ns)]
-                found = _of("unexpected-reply", "warning", message, stream, places, seqnos)
-                yield replace(found, cause="not-asked", next=NOT_ASKED, count=count, rows=[*rows.tolist(), place.row])
+                message, evidence = (
+                    "dcp_snapshot_marker needs no answer, because its ack flag is not set",
+                    (answer_place, context.marker(number)),
+                )
+                count = few.count - len(few.told) + 1 if answer_place is few.told[0] else 1
+                rows = few.rows[(few.rows > snapshots.place.row[numbers].min()) & (few.times <= answer_place.time_ns)]
+                reply = _of("unexpected-reply", "warning", message, stream, evidence, seqnos)
+                yield replace(reply, cause="not-asked", next=NOT_ASKED, count=count, rows=[*rows.tolist(), answer_place.row])
 
 
 def _ahead(context: Context) -> Iterator[Occurrence]:
@@ -213,10 +216,10 @@ def _ahead(context: Context) -> Iterator[Occurrence]:
         stream, connection = streams[number], int(streams.connection[number])
         if context.may_lack(connection, context.producer(connection), int(stream.opened.time)):
             continue
-        said, last = plain(stream.acknowledged), plain(most[number])
-        place = context.said(connection, At.of(stream.acknowledged_at), of_consumer=True)
-        message = f"acknowledged {said}, above all prepares, which end at {last}"
-        yield _of("seqno-ack-regress", "warning", message, stream, (place,), (said, last))
+        acknowledged, last = plain(stream.acknowledged), plain(most[number])
+        ack_place = context.said(connection, At.of(stream.acknowledged_at), of_consumer=True)
+        message = f"acknowledged {acknowledged}, above all prepares, which end at {last}"
+        yield _of("seqno-ack-regress", "warning", message, stream, (ack_place,), (acknowledged, last))
 
 
 def _wants(streams: Streams, watcher: Watcher | None) -> Mask:
@@ -230,10 +233,12 @@ def _wants(streams: Streams, watcher: Watcher | None) -> Mask:
 NOT_ASKED = "answer a marker only if its ack flag is set; during a takeover, the producer counts answers and may wait forever"
 
 
-def _of(rule: str, severity: Severity, message: str, stream: Stream, places: tuple[Place, ...], seqnos: tuple[int, ...]) -> Occurrence:
+def _of(
+    rule: str, severity: Severity, message: str, stream: Stream, evidence: tuple[MessagePlace, ...], seqnos: tuple[int, ...]
+) -> Occurrence:
     sid = int(stream.sid)
     connection, vbucket = int(stream.connection), int(stream.vbucket)
-    return Occurrence(rule, severity, message, connection, places, vbucket, sid if sid >= 0 else None, seqnos=seqnos)
+    return Occurrence(rule, severity, message, connection, evidence, vbucket, sid if sid >= 0 else None, seqnos=seqnos)
 
 
 RULE_SET = RuleSet(RULES, watcher=Acknowledged, wants=_wants, also=("unexpected-reply", "seqno-ack-regress"))

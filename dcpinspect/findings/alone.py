@@ -12,14 +12,14 @@ from dcpinspect.findings.registry import RULES
 from dcpinspect.logs.evidence import LogEvidence
 
 
-def findings_alone(evidence: LogEvidence, rules: Collection[str], wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
-    """Returns what is wrong, worst first. ``rules``: ids of the rules that are asked; ``wanted``: cases that are told."""
+def findings_alone(evidence: LogEvidence, rules: Collection[str], is_wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
+    """Returns what is wrong, worst first. ``rules``: ids of the rules that are asked; ``is_wanted``: cases that are told."""
     collector = Collector({rule: RULES[rule] for rule in rules})
-    for one in (*server_logs.occurrences(evidence, None), *checkpoints.occurrences(evidence)):
-        collector.add(one)
+    for item in (*server_logs.occurrences(evidence, None), *checkpoints.occurrences(evidence)):
+        collector.add(item)
 
     def judged(case: Finding) -> Finding | None:
-        one = replace(case, whose=RULES[case.rule].whose_is(case.cause, None))
-        return one if wanted is None or wanted(one) else None
+        judged_case = replace(case, whose=RULES[case.rule].whose_is(case.cause, None))
+        return judged_case if is_wanted is None or is_wanted(judged_case) else None
 
-    return [replace(one, who=who_alone(one)) for one in collector.findings({}, judged=judged)]
+    return [replace(item, who=who_alone(item)) for item in collector.findings({}, judged=judged)]

@@ -27,23 +27,23 @@ class Bare:
     @cached_property
     def _groups(self) -> tuple[Groups, Table]:
         """The snapshots in groups, and the group of each stream, -1 for none."""
-        found, of_stream = self._context.snapshots, np.full(len(self._context.streams), -1, dtype=np.int64)
-        groups = Groups([found.stream], np.flatnonzero((found.items == 0) & (found.is_tainted == 0)))
-        of_stream[found.stream[groups.rows[groups.begins]]] = np.arange(len(groups))
+        snapshots, of_stream = self._context.snapshots, np.full(len(self._context.streams), -1, dtype=np.int64)
+        groups = Groups([snapshots.stream], np.flatnonzero((snapshots.items == 0) & (snapshots.is_tainted == 0)))
+        of_stream[snapshots.stream[groups.rows[groups.begins]]] = np.arange(len(groups))
         return groups, of_stream
 
     def by_range(self, numbers: Sequence[int]) -> dict[tuple[int, int], list[tuple[int, int]]]:
         """Returns the snapshots of these streams by their range: each as the place of its stream among ``numbers``, and its own number."""
-        found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        snapshots_of_range: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         groups, of_stream = self._groups
-        for place in np.flatnonzero(of_stream[numbers] >= 0).tolist():
-            for snapshot in groups[int(of_stream[numbers[place]])]:
-                one = self._context.snapshots[snapshot]
-                found[plain(one.start), plain(one.end)].append((place, snapshot))
-        return found
+        for index in np.flatnonzero(of_stream[numbers] >= 0).tolist():
+            for snapshot in groups[int(of_stream[numbers[index]])]:
+                snapshot_row = self._context.snapshots[snapshot]
+                snapshots_of_range[plain(snapshot_row.start), plain(snapshot_row.end)].append((index, snapshot))
+        return snapshots_of_range
 
 
-class Asked:
+class OpenedInOrder:
     """The streams of one client and vbucket, in the order in which they were opened; no look-up goes over all of them."""
 
     def __init__(self, streams: Streams, numbers: Sequence[int], bare: Bare) -> None:
@@ -54,36 +54,36 @@ class Asked:
         self._wanting = np.maximum.accumulate(np.where(wants, np.arange(len(numbers)), -1))
         self._open: dict[int, list[int]] = defaultdict(list)
         is_open = (streams.state[numbers] >= ACCEPTED) & (streams.state[numbers] <= CLOSING)
-        for place in np.flatnonzero(is_open).tolist():
-            self._open[int(streams.connection[numbers[place]])].append(place)
+        for index in np.flatnonzero(is_open).tolist():
+            self._open[int(streams.connection[numbers[index]])].append(index)
         is_elsewhere = streams.status[numbers] == Status.NOT_MY_VBUCKET
         self.asked_wrong = Counter(streams.connection[numbers][is_elsewhere].tolist())
         """By connection, how often its node answered that it does not have the vbucket."""
 
-    def wanting_more(self, place: int) -> int | None:
+    def wanting_more(self, index: int) -> int | None:
         """Returns the latest stream before a place that was asked for with an end above 0; None if there is none."""
-        latest = int(self._wanting[place - 1]) if place else -1
+        latest = int(self._wanting[index - 1]) if index else -1
         return self.numbers[latest] if latest >= 0 else None
 
-    def open_on(self, connection: int, place: int) -> int | None:
+    def open_on(self, connection: int, index: int) -> int | None:
         """Returns the latest stream before a place that is open on a connection; None if there is none."""
-        places = self._open[connection]
-        before = bisect_left(places, place)
-        return self.numbers[places[before - 1]] if before else None
+        indices = self._open[connection]
+        before = bisect_left(indices, index)
+        return self.numbers[indices[before - 1]] if before else None
 
-    def since(self, place: int, time_ns: int) -> int:
+    def since(self, index: int, time_ns: int) -> int:
         """Returns the place of the first stream after a place that was opened at a time or later; their number if there is none."""
-        return max(place + 1, int(np.searchsorted(self._times, time_ns)))
+        return max(index + 1, int(np.searchsorted(self._times, time_ns)))
 
     @cached_property
     def _by_range(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
         return self._bare.by_range(self.numbers)
 
-    def bare_snapshot(self, place: int, low: int, high: int) -> int | None:
+    def bare_snapshot(self, index: int, low: int, high: int) -> int | None:
         """Returns the number of the last snapshot with this range that came without items on a stream before a place."""
-        found = self._by_range.get((low, high), [])
-        before = bisect_left(found, (place, 0))
-        return found[before - 1][1] if before else None
+        candidates = self._by_range.get((low, high), [])
+        before = bisect_left(candidates, (index, 0))
+        return candidates[before - 1][1] if before else None
 
 
 def filter_fault(value: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -92,12 +92,12 @@ def filter_fault(value: Mapping[str, Any]) -> tuple[str, str] | None:
     if named is not None and "scope" in value:
         return "its filter names a scope and collections", "name either a scope or collections"
     ids = (
-        Counter(one.lower().removeprefix("0x").lstrip("0") or "0" for one in named if isinstance(one, str))
+        Counter(uid.lower().removeprefix("0x").lstrip("0") or "0" for uid in named if isinstance(uid, str))
         if isinstance(named, list)
         else {}
     )
-    twice = [f"0x{one}" for one, count in ids.items() if count > 1]
+    twice = [f"0x{uid}" for uid, count in ids.items() if count > 1]
     if twice:
-        what = f"its filter names collection{'s' if len(twice) > 1 else ''} {', '.join(twice[:FEW])} more than once"
-        return what, "name each collection once in the filter; until then, the server refuses the request"
+        fault_text = f"its filter names collection{'s' if len(twice) > 1 else ''} {', '.join(twice[:FEW])} more than once"
+        return fault_text, "name each collection once in the filter; until then, the server refuses the request"
     return None

@@ -11,7 +11,7 @@ from dcpinspect.findings.cases import counted, duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import STALLED, Cost
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.foreign import HTTP
@@ -102,10 +102,10 @@ _MOST_STOPS, _MOST_OF_ONE = 1 << 12, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StreamMessage:
     """A message of a stream."""
 
-    place: Place
+    place: MessagePlace
     vbucket: int
 
 
@@ -113,8 +113,8 @@ class Stops(Watcher):
     """Remembers where the events of a connection stopped for a while: the last one before it, and the first one after it."""
 
     def __init__(self) -> None:
-        self._last: PerConnection[int, Event] = PerConnection()
-        self._stops: PerConnection[int, list[tuple[Event, Event]]] = PerConnection()
+        self._last: PerConnection[int, StreamMessage] = PerConnection()
+        self._stops: PerConnection[int, list[tuple[StreamMessage, StreamMessage]]] = PerConnection()
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
         """Takes the next messages."""
@@ -125,25 +125,25 @@ class Stops(Watcher):
         is_first = np.append(True, connection[1:] != connection[:-1])[: len(rows)]
         stops = ~is_first & (np.diff(time, prepend=0) >= SHUT_NS)
 
-        def event(row: int) -> Event:
-            return Event(place_of(batch, row), int(batch.vbucket.values[row]))
+        def event(row: int) -> StreamMessage:
+            return StreamMessage(place_of(batch, row), int(batch.vbucket.values[row]))
 
-        for at in np.flatnonzero(is_first | stops).tolist():
-            number, now = int(connection[at]), event(int(rows[at]))
-            before = self._last.get(number) if is_first[at] else event(int(rows[at - 1]))
+        for index in np.flatnonzero(is_first | stops).tolist():
+            number, now = int(connection[index]), event(int(rows[index]))
+            before = self._last.get(number) if is_first[index] else event(int(rows[index - 1]))
             if before is not None and now.place.time_ns - before.place.time_ns >= SHUT_NS:
                 self._note(number, before, now)
-        for at in np.flatnonzero(np.append(is_first[1:], True)[: len(rows)]).tolist():
-            self._last[int(connection[at])] = event(int(rows[at]))
+        for index in np.flatnonzero(np.append(is_first[1:], True)[: len(rows)]).tolist():
+            self._last[int(connection[index])] = event(int(rows[index]))
         yield from ()
 
-    def _note(self, connection: int, before: Event, after: Event) -> None:
+    def _note(self, connection: int, before: StreamMessage, after: StreamMessage) -> None:
         stops = self._stops.setdefault(connection, []) if len(self._stops) < _MOST_STOPS else self._stops.get(connection, [])
         stops.append((before, after))
         if len(stops) > _MOST_OF_ONE:  # the longest matter
             stops.remove(min(stops, key=lambda stop: stop[1].place.time_ns - stop[0].place.time_ns))
 
-    def around(self, connection: int, shut: Shut) -> tuple[Event, ...]:
+    def around(self, connection: int, shut: Shut) -> tuple[StreamMessage, ...]:
         """Returns the last event before a connection stopped, and the one that waited to be taken, if it came."""
         for before, after in self._stops.get(connection, ()):
             if before.place.time_ns <= shut.since_ns + shut.time_ns // 2 <= after.place.time_ns:
@@ -163,7 +163,7 @@ class Stops(Watcher):
                     yield self._shut(finished.context, link, side, shut)
 
     def _shut(self, context: Context, link: Link, side: int, shut: Shut) -> Occurrence:
-        name, other = _SIDES[side], _SIDES[1 - side]
+        name, other_side = _SIDES[side], _SIDES[1 - side]
         events = self.around(link.number, shut) if side != context.producer(link.number) else ()
         message = f"the {name}'s TCP window is 0 for {duration(shut.time_ns / 1e9)}: it does not read its socket"
         message += f"; the stream stops at vbucket {events[-1].vbucket}" if events else ""
@@ -181,7 +181,7 @@ class Stops(Watcher):
             tuple(event.place for event in events),
             cause=name,
             vbuckets=tuple(event.vbucket for event in events[-1:]),
-            shared=f"the {name} does not read its socket, and the {other} must not send",
+            shared=f"the {name} does not read its socket, and the {other_side} must not send",
             time_ns=shut.since_ns,
             last_time_ns=shut.since_ns + shut.time_ns,
             is_over=shut.is_over,
@@ -195,8 +195,8 @@ def _host(address: str) -> str:
 
 def _others(links: Sequence[Link], count: int) -> Iterator[tuple[Link, int]]:
     """Yields some of these connections, each with the number of connections for which it counts; ``count``: how many there are."""
-    for place, link in enumerate(links[:MOST], 1):
-        yield link, 1 + max(0, count - place) if place == min(len(links), MOST) else 1
+    for number, link in enumerate(links[:MOST], 1):
+        yield link, 1 + max(0, count - number) if number == min(len(links), MOST) else 1
 
 
 def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurrence]:
@@ -209,29 +209,29 @@ def _unreached(context: Context, unopened: Mapping[str, int]) -> Iterator[Occurr
         elif not any(link.unreached):
             key = _host(link.client), link.server
             latest[key] = max(latest.get(key, 0), link.first_ns)
-    for why, links in failed.items():
-        for link, count in _others(links, unopened.get(why, 0)):
+    for reason, links in failed.items():
+        for link, count in _others(links, unopened.get(reason, 0)):
             is_over = latest.get((_host(link.client), link.server), 0) > link.first_ns
             tries = f" to {counted(link.syns, 'SYN')} in {duration((link.last_ns - link.first_ns) / 1e9)}" if link.syns > 1 else ""
-            message = f"{_host(link.client)} does not reach {link.server}: {_SAYS[why]}{tries}"
-            yield _not_reached(link, why, message, count, is_over=is_over)
+            message = f"{_host(link.client)} does not reach {link.server}: {_SAYS[reason]}{tries}"
+            yield _not_reached(link, reason, message, count, is_over=is_over)
     for link in context.links:
-        for direction, why in enumerate(link.unreached):
-            if why and not link.unopened:
+        for direction, reason in enumerate(link.unreached):
+            if reason and not link.unopened:
                 ends = (_host(link.client), link.server) if direction == 0 else (_host(link.server), link.client)
-                yield _not_reached(link, why, f"{ends[0]} does not reach {ends[1]} any more: {_SAYS[why]}", 1, is_over=False)
+                yield _not_reached(link, reason, f"{ends[0]} does not reach {ends[1]} any more: {_SAYS[reason]}", 1, is_over=False)
 
 
-def _not_reached(link: Link, why: str, message: str, count: int, *, is_over: bool) -> Occurrence:
+def _not_reached(link: Link, reason: str, message: str, count: int, *, is_over: bool) -> Occurrence:
     return Occurrence(
         "server-not-reached",
         "note" if is_over else "warning",
         message,
         link.number,
         (),
-        cause=why,
-        next=_ADVICE.get(why),
-        shared=f"the TCP handshake fails: {_SAYS[why]}",
+        cause=reason,
+        next=_ADVICE.get(reason),
+        shared=f"the TCP handshake fails: {_SAYS[reason]}",
         count=count,
         time_ns=link.first_ns,
         last_time_ns=link.last_ns,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dcpinspect.findings.finding import Place
+from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.records import dataclass
@@ -21,7 +21,7 @@ class Candidates:
     severity: Severity | None = None
     """None: the severity of the rule."""
     seqnos: Callable[[int], tuple[int, ...]] | None = None
-    others: Callable[[int], tuple[Place, ...]] | None = None
+    others: Callable[[int], tuple[MessagePlace, ...]] | None = None
     """Returns earlier messages that one of the messages contradicts."""
     shared: str | None = None
     """What several of the messages have in common; None: what their words have in common."""

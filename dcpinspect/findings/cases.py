@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from dcpinspect.findings.finding import Finding, Place, ranges
+from dcpinspect.findings.finding import Finding, MessagePlace, ranges
 from dcpinspect.findings.heaps import MOST_ADVICE, Heap, as_rows
 from dcpinspect.findings.rule import Rule
 
@@ -29,7 +29,7 @@ _COUNTED = re.compile(r"\b(\d[\d,]*) (\w+?)s?\b")
 def case_of(heap: Heap, rule: Rule) -> Finding:
     """What one heap says."""
     first = heap.first
-    places = heap.places
+    evidence = heap.places
     latest = heap.last or heap.shown[-1].places
     return Finding(
         rule=first.rule,
@@ -41,7 +41,7 @@ def case_of(heap: Heap, rule: Rule) -> Finding:
         connections=(first.connection,) if first.connection > 0 else (),
         vbuckets=first.vbuckets if first.vbucket is None else (first.vbucket,),
         sid=first.sid,
-        places=places,
+        places=evidence,
         seqnos=first.seqnos,
         first_time_ns=heap.first_time_ns,
         last_time_ns=heap.last_time_ns,
@@ -57,48 +57,50 @@ def case_of(heap: Heap, rule: Rule) -> Finding:
 
 def _advice(heaps: list[Heap]) -> str | None:
     """What to do, vbucket by vbucket and row by row where it differs; None where it differs too much, or the rule says it."""
-    found: dict[tuple[str | None, str], list[Heap]] = {}
+    heaps_of_advice: dict[tuple[str | None, str], list[Heap]] = {}
     for heap in heaps:
-        for what, place in heap.advice.items():
-            row = f"row {place.row}" if place is not None and len(heap.advice) > 1 else ""
-            found.setdefault((what, row), []).append(heap)
-    different = {what for what, _ in found}
-    if len(different) == 1 or None in different or len(found) > MOST_ADVICE:
+        for advice_text, message_place in heap.advice.items():
+            row = f"row {message_place.row}" if message_place is not None and len(heap.advice) > 1 else ""
+            heaps_of_advice.setdefault((advice_text, row), []).append(heap)
+    different = {advice_text for advice_text, _ in heaps_of_advice}
+    if len(different) == 1 or None in different or len(heaps_of_advice) > MOST_ADVICE:
         return different.pop() if len(different) == 1 else None
-    told = [(vbucket, row) for (_, row), of in found.items() for vbucket in {heap.first.vbucket for heap in of}]
-    is_clear = len(told) == len(set(told))  # else a vbucket has two pieces of advice, each on another connection
-    parts = []
-    for (what, row), of in found.items():
-        where = _places(of, found.values(), by_connection=not is_clear) if len(heaps) > 1 else ""
+    vbucket_rows = [
+        (vbucket, row) for (_, row), heaps_of_text in heaps_of_advice.items() for vbucket in {heap.first.vbucket for heap in heaps_of_text}
+    ]
+    is_clear = len(vbucket_rows) == len(set(vbucket_rows))  # else a vbucket has two pieces of advice, each on another connection
+    texts = []
+    for (advice_text, row), heaps_of_text in heaps_of_advice.items():
+        where = _places(heaps_of_text, heaps_of_advice.values(), by_connection=not is_clear) if len(heaps) > 1 else ""
         if where is None:
             return None
         label = ", ".join(filter(None, (where, row)))
-        parts.append(f"{label}: {what}" if label else f"{what}")
-    return "; ".join(parts)
+        texts.append(f"{label}: {advice_text}" if label else f"{advice_text}")
+    return "; ".join(texts)
 
 
-def _places(heaps: Sequence[Heap], parts: Collection[Sequence[Heap]], *, by_connection: bool) -> str | None:
+def _places(heaps: Sequence[Heap], divisions: Collection[Sequence[Heap]], *, by_connection: bool) -> str | None:
     """Where some heaps are, such as ``vb 7–8, connection 1 and vb 9, connection 2``; None if that is too much to name.
 
-    ``parts``: all heaps, of which these are one part.
+    ``divisions``: all heaps, of which these are one part.
     """
     if not by_connection and all(heap.first.vbucket is not None for heap in heaps):
         return f"vb {ranges(sorted({heap.first.vbucket for heap in heaps if heap.first.vbucket is not None}))}"
-    pairs = [pair for part in parts for pair in {(heap.first.connection, heap.first.vbucket) for heap in part}]
+    pairs = [pair for division in divisions for pair in {(heap.first.connection, heap.first.vbucket) for heap in division}]
     is_clear = len(pairs) == len(set(pairs))  # else one stream-id of a vbucket has other advice than another one
-    of: dict[tuple[int, int | None], set[int]] = defaultdict(set)
+    vbuckets_of_stream: dict[tuple[int, int | None], set[int]] = defaultdict(set)
     for heap in heaps:
-        vbuckets = of[heap.first.connection, None if is_clear else heap.first.sid]
+        vbuckets = vbuckets_of_stream[heap.first.connection, None if is_clear else heap.first.sid]
         if heap.first.vbucket is not None:
             vbuckets.add(heap.first.vbucket)
     same: dict[tuple[tuple[int, ...], int | None], list[int]] = defaultdict(list)
-    for (connection, sid), vbuckets in sorted(of.items(), key=lambda one: (one[0][0], one[0][1] or 0)):
+    for (connection, sid), vbuckets in sorted(vbuckets_of_stream.items(), key=lambda item: (item[0][0], item[0][1] or 0)):
         same[tuple(sorted(vbuckets)), sid].append(connection)
     if len(same) > FEW:
         return None
     labels = []
-    for (own, sid), connections in same.items():
-        names = f"vb {ranges(own)}{'' if sid is None else f' stream-id {sid}'}" if own else ""
+    for (stream_sid, sid), connections in same.items():
+        names = f"vb {ranges(stream_sid)}{'' if sid is None else f' stream-id {sid}'}" if stream_sid else ""
         labels.append(", ".join(filter(None, (names, f"connection {ranges(connections)}" if connections[0] > 0 else ""))))
     return " and ".join(filter(None, labels))
 
@@ -107,30 +109,30 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     """One finding of several cases."""
     members = sorted(members, key=lambda member: (member[0].places[:1], member[1].connections, member[1].vbuckets))
     heaps, cases = [heap for heap, _ in members], tuple(case for _, case in members)
-    whole = cases[0]
+    first_case = cases[0]
     vbuckets = sorted({vbucket for case in cases for vbucket in case.vbuckets})
     connections = sorted({number for case in cases for number in case.connections})
     sids = {case.sid for case in cases}
     first = min((case.first_time_ns for case in cases if case.first_time_ns), default=0)
     last = max(case.last_time_ns for case in cases)
     messages = [case.message for case in cases]
-    what = added_up(messages) if rule.adds_up else in_common(messages, heaps[0].first.shared)
+    summary = added_up(messages) if rule.adds_up else in_common(messages, heaps[0].first.shared)
     on = [f"{len(vbuckets)} vbuckets"] if len(vbuckets) > 1 else [f"vb {vbuckets[0]}"] if vbuckets else []
-    of = [f"{len(connections)} connections"] if len(connections) > 1 else []
+    scope = [f"{len(connections)} connections"] if len(connections) > 1 else []
     listed = ranges(vbuckets if len(vbuckets) > 1 else connections)
     time = f" in {duration((last - first) / 1e9)}" if first else ""
-    time = "" if time in what else time  # the cases may say it
+    time = "" if time in summary else time  # the cases may say it
     overs = {case.over for case in cases}
-    places, left_out = places_of(cases)
+    evidence, left_out = places_of(cases)
     return replace(
-        whole,
+        first_case,
         next=_advice(heaps) or rule.next,
-        what=what,
-        message=f"{what} on {' of '.join(on + of)}{time}: {listed}" if on + of else what,
+        what=summary,
+        message=f"{summary} on {' of '.join(on + scope)}{time}: {listed}" if on + scope else summary,
         connections=tuple(connections),
         vbuckets=tuple(vbuckets),
         sid=sids.pop() if len(sids) == 1 else None,
-        places=places,
+        places=evidence,
         left_out=left_out,
         seqnos=tuple(dict.fromkeys(seqno for case in cases for seqno in case.seqnos)),
         first_time_ns=first,
@@ -145,13 +147,13 @@ def together(members: list[tuple[Heap, Finding]], rule: Rule) -> Finding:
     )
 
 
-def places_of(cases: Sequence[Finding]) -> tuple[tuple[Place, ...], int]:
+def places_of(cases: Sequence[Finding]) -> tuple[tuple[MessagePlace, ...], int]:
     """Messages that show cases, some of each where they are too many, case by case; and how many more there are."""
     turns = zip_longest(*(case.places for case in cases))
-    in_turn = list(dict.fromkeys(place for turn in turns for place in turn if place is not None))
+    in_turn = list(dict.fromkeys(message_place for turn in turns for message_place in turn if message_place is not None))
     named = set(in_turn[:MOST_PLACES])
-    places = tuple(dict.fromkeys(place for case in cases for place in case.places if place in named))
-    return places, len(in_turn) - len(named) + sum(case.left_out for case in cases)
+    evidence = tuple(dict.fromkeys(message_place for case in cases for message_place in case.places if message_place in named))
+    return evidence, len(in_turn) - len(named) + sum(case.left_out for case in cases)
 
 
 def shape(message: str) -> str:
@@ -161,25 +163,27 @@ def shape(message: str) -> str:
 
 def in_common(messages: Sequence[str], shared: str | None) -> str:
     """What messages of one shape say together: ``shared`` where they differ, else with the values, if they are few."""
-    first = max(messages, key=lambda one: len(_VALUE.sub("#", one)))  # one with plurals, if there is one
-    if all(one == first for one in messages):
+    first = max(messages, key=lambda message: len(_VALUE.sub("#", message)))  # one with plurals, if there is one
+    if all(message == first for message in messages):
         return first
     if shared is not None:
         return shared
-    values = [_VALUE.findall(one) for one in messages]
-    different = iter([list(dict.fromkeys(of[place] for of in values)) for place in range(min(map(len, values)))])
+    values = [_VALUE.findall(message) for message in messages]
+    different = iter(
+        [list(dict.fromkeys(message_values[position] for message_values in values)) for position in range(min(map(len, values)))]
+    )
 
     def named(_: re.Match[str]) -> str:
-        known = sorted(next(different, ()), key=lambda one: (len(one), one))
-        return " or ".join(filter(None, (", ".join(known[:-1]), known[-1]))) if 0 < len(known) <= FEW else "several"
+        distinct = sorted(next(different, ()), key=lambda value_text: (len(value_text), value_text))
+        return " or ".join(filter(None, (", ".join(distinct[:-1]), distinct[-1]))) if 0 < len(distinct) <= FEW else "several"
 
     return _VALUE.sub(named, first)
 
 
 def added_up(messages: Sequence[str]) -> str:
     """What messages of one shape say together, if all their numbers count something."""
-    totals = map(sum, zip(*([number(found[1]) for found in _COUNTED.finditer(one)] for one in messages), strict=True))
-    return _COUNTED.sub(lambda found: counted(next(totals), found[2]), messages[0])
+    totals = map(sum, zip(*([number(match[1]) for match in _COUNTED.finditer(message)] for message in messages), strict=True))
+    return _COUNTED.sub(lambda match: counted(next(totals), match[2]), messages[0])
 
 
 def number(text: str) -> int:

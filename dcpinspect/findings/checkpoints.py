@@ -64,44 +64,48 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 def occurrences(evidence: LogEvidence) -> Iterator[Occurrence]:
     """Yields all occurrences."""
-    for one in evidence.checkpoints:
-        if not one.is_in_snapshot:
-            message = f"seqno {one.seqno} is outside the snapshot {one.snapshot_start}–{one.snapshot_end}"
+    for checkpoint in evidence.checkpoints:
+        if not checkpoint.is_in_snapshot:
+            message = f"seqno {checkpoint.seqno} is outside the snapshot {checkpoint.snapshot_start}–{checkpoint.snapshot_end}"
             yield _occurrence(
-                evidence, one, "checkpoint-range", f"{message} of its checkpoint", "seqnos outside the snapshots of their checkpoints"
+                evidence,
+                checkpoint,
+                "checkpoint-range",
+                f"{message} of its checkpoint",
+                "seqnos outside the snapshots of their checkpoints",
             )
             continue
         try:
-            resumed = evidence.resumed(one)
+            resumed = evidence.resumed(checkpoint)
         except UndecidedError:
-            known = evidence.history_of(one)
-            why = "the failover log is not known" if known is None else "the high seqno is not known"
-            yield _occurrence(evidence, one, "checkpoint-unchecked", f"the checkpoint could not be checked: {why}", None)
+            history = evidence.history_of(checkpoint)
+            reason = "the failover log is not known" if history is None else "the high seqno is not known"
+            yield _occurrence(evidence, checkpoint, "checkpoint-unchecked", f"the checkpoint could not be checked: {reason}", None)
             continue
         if resumed is not None:
             yield _rolled(evidence, resumed)
 
 
-def _rolled(evidence: LogEvidence, one: Resumed) -> Occurrence:
-    checkpoint = one.checkpoint
-    message = f"resuming from {checkpoint.seqno} will be rolled back to {one.to}: {escape(one.text)} (by {escape(one.source)})"
-    above = f"what the consumer has above {one.to}" if one.to else "all that the consumer has"
-    branch = "" if one.resume_uuid is None else f" with uuid 0x{one.resume_uuid:016x}"
+def _rolled(evidence: LogEvidence, resumed: Resumed) -> Occurrence:
+    checkpoint = resumed.checkpoint
+    message = f"resuming from {checkpoint.seqno} will be rolled back to {resumed.to}: {escape(resumed.text)} (by {escape(resumed.source)})"
+    above = f"what the consumer has above {resumed.to}" if resumed.to else "all that the consumer has"
+    branch = "" if resumed.resume_uuid is None else f" with uuid 0x{resumed.resume_uuid:016x}"
     return _occurrence(
         evidence,
         checkpoint,
         "checkpoint-rollback",
         message,
-        f"resuming from these checkpoints will be rolled back to {one.to}",
-        cause=one.cause,
-        to=one.to,
-        next_=f"undo {above}, and resume at {one.to}{branch}",
+        f"resuming from these checkpoints will be rolled back to {resumed.to}",
+        cause=resumed.cause,
+        to=resumed.to,
+        next_=f"undo {above}, and resume at {resumed.to}{branch}",
     )
 
 
 def _occurrence(
     evidence: LogEvidence,
-    one: Checkpoint,
+    checkpoint: Checkpoint,
     rule: str,
     message: str,
     shared: str | None,
@@ -110,7 +114,7 @@ def _occurrence(
     to: int | None = None,
     next_: str | None = None,
 ) -> Occurrence:
-    client = f"{one.consumer} ({escape(one.file)})"
+    client = f"{checkpoint.consumer} ({escape(checkpoint.file)})"
     severity = next(rule_.severity for rule_ in RULES if rule_.id == rule)
     return Occurrence(
         rule,
@@ -118,18 +122,18 @@ def _occurrence(
         message,
         evidence.client_number(client),
         (),
-        one.vbucket,
+        checkpoint.vbucket,
         None,
         cause,
         next_,
         shared=shared,
-        seqnos=(one.seqno, *(() if to is None else (to,))),
+        seqnos=(checkpoint.seqno, *(() if to is None else (to,))),
         client=client,
         facts={
-            "seqno": one.seqno,
-            "snapshot": f"{one.snapshot_start}–{one.snapshot_end}",
+            "seqno": checkpoint.seqno,
+            "snapshot": f"{checkpoint.snapshot_start}–{checkpoint.snapshot_end}",
             **({"rollback": to} if to is not None else {}),
-            "uuid": f"0x{one.uuid:016x}",
+            "uuid": f"0x{checkpoint.uuid:016x}",
         },
     )
 
@@ -148,8 +152,8 @@ def _learn(evidence: LogEvidence, context: Context) -> None:
     for number in np.flatnonzero(streams.seen > 0).tolist():
         uuid = context.logs.newest(number)
         if uuid is not None:
-            place = int(streams.vbucket[number]), uuid
-            reached[place] = max(reached.get(place, 0), plain(int(streams.last[number])))
+            branch = int(streams.vbucket[number]), uuid
+            reached[branch] = max(reached.get(branch, 0), plain(int(streams.last[number])))
     for (vbucket, bucket), log in latest.items():
         high = reached.get((vbucket, log.entries[0][0]))
         evidence.know(vbucket, bucket, LogHistory(log.entries, f"row {log.at.row} of the capture", high))

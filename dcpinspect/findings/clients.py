@@ -18,7 +18,7 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
-from dcpinspect.streams.grouping import Groups, Names
+from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.room import ANSWER, REQUEST
 from dcpinspect.streams.rows import GREATEST
 from dcpinspect.streams.session import FAILOVER_LOGS
@@ -98,7 +98,7 @@ class Reopened(NamedTuple):
     """Where the client reopened each, as ``Clients.servers`` numbers them."""
 
 
-class _Asked(NamedTuple):
+class _VBucketRequest(NamedTuple):
     """What was asked of one vbucket and stream-id on a connection, or on several; the number of the connection is that of one of them."""
 
     connection: int
@@ -112,8 +112,8 @@ class _Asked(NamedTuple):
     """The latest message of a stream that was granted; 0 if none was."""
 
 
-def _latest(asked: Sequence[_Asked]) -> _Asked:
-    return _Asked(*map(max, zip(*asked, strict=True))) if asked else _Asked(-1, -1, -1, 0, 0)
+def _latest(requests: Sequence[_VBucketRequest]) -> _VBucketRequest:
+    return _VBucketRequest(*map(max, zip(*requests, strict=True))) if requests else _VBucketRequest(-1, -1, -1, 0, 0)
 
 
 _Moves = tuple[Mapping[int, tuple[int, str]], Mapping[str, str]]
@@ -129,7 +129,7 @@ class Clients:
         self._of_host: dict[str, list[int]] = defaultdict(list)
         self._of_name: dict[str, list[int]] = defaultdict(list)
         self._nameless: dict[str, list[int]] = defaultdict(list)
-        self._latest: dict[tuple[int, frozenset[int]], tuple[_Asked, list[_Asked]]] = {}
+        self._latest: dict[tuple[int, frozenset[int]], tuple[_VBucketRequest, list[_VBucketRequest]]] = {}
         """What was asked on some connections, and the two of these whose streams lasted longest."""
         self._shows_moves: dict[tuple[str, int, bool], bool] = {}
         """By client and server, for ended streams or for refusals: whether the client could have reopened all that moved away."""
@@ -157,7 +157,7 @@ class Clients:
         return self._turns(is_refused & np.isin(streams.status, REFUSED_FOR_NOW))
 
     def _turns(self, are_turns: Mask) -> dict[str, Turns]:
-        found: dict[str, list[Turn]] = defaultdict(list)
+        turns_of_client: dict[str, list[Turn]] = defaultdict(list)
         streams, groups = self._context.streams, self._context.of_client
         for numbers in groups.having(are_turns):
             client = self._context.clients[streams[numbers[0]].connection]
@@ -165,20 +165,20 @@ class Clients:
             in_order = np.sort(times)  # requests may have been read before what the server had said earlier
             granted = np.array(numbers, dtype=np.int64)[streams.answer[numbers] == w.A_ACCEPTED]
             granted_ns = streams.opened.time[granted]
-            for place, number in enumerate(numbers):
+            for index, number in enumerate(numbers):
                 if not are_turns[number]:
                     continue
                 row = streams[number]
-                told = row.answered if row.answer in (w.A_ROLLBACK, w.A_REFUSED) else row.finished
-                time_ns = told.time
+                end_place = row.answered if row.answer in (w.A_ROLLBACK, w.A_REFUSED) else row.finished
+                time_ns = end_place.time
                 later = int(np.searchsorted(in_order, time_ns, side="right"))
-                if time_ns in times[place + 1 : place + 2]:
-                    later = place + 1
+                if time_ns in times[index + 1 : index + 2]:
+                    later = index + 1
                 reaction, again = (int(times[later]) - time_ns, numbers[later]) if later < len(numbers) else (None, -1)
                 first = int(np.searchsorted(granted_ns, time_ns))
                 then = int(granted[first]) if first < len(granted) else -1
-                found[client].append(Turn(number, time_ns, told.row, row.answer == w.A_ROLLBACK, reaction, again, then))
-        return {client: Turns(turns) for client, turns in found.items()}
+                turns_of_client[client].append(Turn(number, time_ns, end_place.row, row.answer == w.A_ROLLBACK, reaction, again, then))
+        return {client: Turns(turns) for client, turns in turns_of_client.items()}
 
     def reopened(self, turns: Turns) -> Reopened:
         """Returns which of the streams that ended, or were refused, the client was granted again."""
@@ -202,10 +202,13 @@ class Clients:
         key = client, server, turns is self.turns.get(client)
         if key not in self._shows_moves:
             streams = self._context.streams
-            left = [turn for turn in turns.all if self.has_moved(turn)]
-            left = [turn for turn in left if int(self.servers.of[streams.connection[turn.stream]]) == server]
-            again = [int(self.servers.of[streams.connection[turn.granted]]) for turn in left if turn.granted >= 0]
-            elsewhere, missing = [one for one in again if one != server], sum(turn.reaction_ns is None for turn in left)
+            moved_turns = [turn for turn in turns.all if self.has_moved(turn)]
+            moved_turns = [turn for turn in moved_turns if int(self.servers.of[streams.connection[turn.stream]]) == server]
+            again = [int(self.servers.of[streams.connection[turn.granted]]) for turn in moved_turns if turn.granted >= 0]
+            elsewhere, missing = (
+                [other_server for other_server in again if other_server != server],
+                sum(turn.reaction_ns is None for turn in moved_turns),
+            )
             share = (len(elsewhere) + missing) / (len(set(elsewhere)) + 1)
             is_shown = missing + _DEVIATIONS * sqrt(share) < share if elsewhere else len(again) >= missing
             self._shows_moves[key] = is_shown
@@ -217,38 +220,38 @@ class Clients:
         row = self._context.streams[turn.stream]
         if client not in self._moves:
             self._moves[client] = self._told_moves(client)
-        said, known = self._moves[client]
-        time_ns, node = said.get(int(row.vbucket), (0, ""))
+        node_moves, server_of_node = self._moves[client]
+        time_ns, node = node_moves.get(int(row.vbucket), (0, ""))
         is_old = time_ns <= turn.time_ns and row.answer != w.A_REFUSED  # the refusal itself brings the map
-        if not node or is_old or known.get(node) == self._context.by_number[int(row.connection)].server:
+        if not node or is_old or server_of_node.get(node) == self._context.by_number[int(row.connection)].server:
             return None  # not told, or told by who did not know yet that it moved
-        return node, node in known
+        return node, node in server_of_node
 
     def _told_moves(self, client: str) -> _Moves:
         """Returns what servers said of where the vbuckets in the bucket of a client are active; nothing if they name no node as the capture
         does."""
-        sessions, links, own = self._context.tracker.conversation.sessions, self._context.by_number, self._of_name[client]
-        buckets = {self._context.session(number).bucket for number in own} - {None}
-        those = [number for number, one in sessions.items() if number in links and (number in own or one.bucket in buckets)]
+        sessions, links, own_connections = self._context.tracker.conversation.sessions, self._context.by_number, self._of_name[client]
+        buckets = {self._context.session(number).bucket for number in own_connections} - {None}
+        those = [number for number, item in sessions.items() if number in links and (number in own_connections or item.bucket in buckets)]
         listings = [(number, listing) for number in those for listing in sessions[number].listings]
-        found: dict[int, tuple[int, str]] = {}
-        for number, (nodes, at) in sorted(listings, key=lambda one: one[1].at.time_ns):
+        moves: dict[int, tuple[int, str]] = {}
+        for number, (nodes, nodes_listing) in sorted(listings, key=lambda item: item[1].at.time_ns):
             server = links[number].server
-            found |= {vbucket: (at.time_ns, (node or server).replace("$HOST", _host(server))) for vbucket, node in nodes.items()}
-        named = {node for _, node in found.values()}
+            moves |= {vbucket: (nodes_listing.time_ns, (node or server).replace("$HOST", _host(server))) for vbucket, node in nodes.items()}
+        named = {node for _, node in moves.values()}
         if len({_host(node) for node in named}) == len(named):  # a map names the port without TLS
-            by_host = {_host(links[number].server): links[number].server for number in own}
-            known = {node: by_host[_host(node)] for node in named if _host(node) in by_host}
+            by_host = {_host(links[number].server): links[number].server for number in own_connections}
+            server_of_node = {node: by_host[_host(node)] for node in named if _host(node) in by_host}
         else:
-            known = {links[number].server: links[number].server for number in own if links[number].server in named}
-        return (found, known) if known else ({}, {})
+            server_of_node = {links[number].server: links[number].server for number in own_connections if links[number].server in named}
+        return (moves, server_of_node) if server_of_node else ({}, {})
 
     @cached_property
-    def servers(self) -> Names:
+    def servers(self) -> NameNumbers:
         """The servers of the connections, as numbers."""
         context = self._context
         servers = {number: link.server for number, link in context.by_number.items()}
-        return Names(servers, len(context.tracker.state.connections))
+        return NameNumbers(servers, len(context.tracker.state.connections))
 
     def latest_ns(self, client: str) -> int:
         """Returns the time of the latest message on any connection of a client."""
@@ -294,26 +297,30 @@ class Clients:
         )
         return groups, Groups([groups.of[first]]), [streams.connection[first].astype(np.int64), *map(by_connection.greatest, columns)]
 
-    def _asked(self, stream: int) -> tuple[_Asked, _Asked]:
+    def _asked(self, stream: int) -> tuple[_VBucketRequest, _VBucketRequest]:
         """Returns what the client of a stream, and who may be that client, asked of its vbucket: on all connections, and on all others."""
         groups, of_group, columns = self._by_connection
         connection = int(self._context.streams.connection[stream])
-        group, mine = int(groups.of[stream]), self.may_be(connection)
-        if (group, mine) not in self._latest:
+        group, own_connections = int(groups.of[stream]), self.may_be(connection)
+        if (group, own_connections) not in self._latest:
             rows = of_group[group]
-            asked = [_Asked(*one) for one in zip(*(column[rows].tolist() for column in columns), strict=True) if one[0] in mine]
-            lasting = sorted(asked, key=lambda one: one.until_ns)[-2:]
-            self._latest[group, mine] = _latest(asked), lasting
-        latest, lasting = self._latest[group, mine]
-        return latest, _latest([one for one in lasting if one.connection != connection])
+            vbucket_requests = [
+                _VBucketRequest(*request)
+                for request in zip(*(column[rows].tolist() for column in columns), strict=True)
+                if request[0] in own_connections
+            ]
+            lasting = sorted(vbucket_requests, key=lambda request: request.until_ns)[-2:]
+            self._latest[group, own_connections] = _latest(vbucket_requests), lasting
+        latest, lasting = self._latest[group, own_connections]
+        return latest, _latest([request for request in lasting if request.connection != connection])
 
     def may_have_asked(self, turn: Turn) -> bool:
         """Returns whether the client of a turn asked again, or may have asked where the capture does not show it."""
         if self._context.unread_requests.streams[turn.stream]:
             return True
         row = self._context.streams[turn.stream]
-        asked, elsewhere = self._asked(turn.stream)
-        if asked.row > turn.row or asked.time_ns > turn.time_ns:
+        request, elsewhere = self._asked(turn.stream)
+        if request.row > turn.row or request.time_ns > turn.time_ns:
             return True
         # another node already streamed the vbucket to the client
         if not turn.is_rollback and elsewhere.until_ns > turn.time_ns:
@@ -331,8 +338,8 @@ class Clients:
         if context.unread_requests.asked_between(context.clients[connection], vbucket, since_ns, until_ns):
             return True
         return any(
-            context.may_lack(one, 1 - context.producer(one), since_ns, until_ns, REQUEST)
-            for one in self._incomplete & self.may_be(connection)
+            context.may_lack(incomplete, 1 - context.producer(incomplete), since_ns, until_ns, REQUEST)
+            for incomplete in self._incomplete & self.may_be(connection)
         )
 
     def may_have_heard(self, connection: int, since_ns: int, until_ns: int) -> bool:
@@ -341,11 +348,11 @@ class Clients:
         A log answers a request: that was not captured either, or it has no answer.
         """
         context, streams = self._context, self._context.streams
-        for one in self._incomplete & self.may_be(connection):
-            if context.may_lack(one, context.producer(one), since_ns, until_ns, ANSWER):
-                is_asked = bool(((streams.connection == one) & (streams.answer == w.A_UNKNOWN)).any())
-                is_asked |= any(map(context.session(one).waits_for, FAILOVER_LOGS))
-                if is_asked or context.may_lack(one, 1 - context.producer(one), since_ns, until_ns):
+        for incomplete in self._incomplete & self.may_be(connection):
+            if context.may_lack(incomplete, context.producer(incomplete), since_ns, until_ns, ANSWER):
+                is_asked = bool(((streams.connection == incomplete) & (streams.answer == w.A_UNKNOWN)).any())
+                is_asked |= any(map(context.session(incomplete).waits_for, FAILOVER_LOGS))
+                if is_asked or context.may_lack(incomplete, 1 - context.producer(incomplete), since_ns, until_ns):
                     return True
         return False
 
@@ -362,8 +369,8 @@ class Clients:
             if context.sight.may_move(int(row.connection), row, context.snapshots, int(row.position_losses)):
                 return None
         since_ns, until_ns = int(streams.at.time[earlier].max()), int(streams.opened.time[stream])
-        own = self.may_be(int(streams.connection[stream])) - {*streams.connection[earlier].tolist()}
-        if any(context.sight.may_stream(one, since_ns, until_ns) for one in self._incomplete & own):
+        other_connections = self.may_be(int(streams.connection[stream])) - {*streams.connection[earlier].tolist()}
+        if any(context.sight.may_stream(incomplete, since_ns, until_ns) for incomplete in self._incomplete & other_connections):
             return None
         return int(streams.position[earlier].max())
 

@@ -66,36 +66,36 @@ class Clocks(Watcher):
         is_recent, is_ahead = ~is_ahead & (cas + np.uint64(LIMIT_NS) > time_ns), is_ahead & ~is_impossible
         connection = batch.connection[rows]
         some = is_recent | is_ahead
-        numbers, of = np.unique(connection[some], return_inverse=True)
-        more = (np.bincount(of, chosen[some]).astype(np.int64).tolist() for chosen in (is_recent, is_ahead))
+        numbers, connection_index = np.unique(connection[some], return_inverse=True)
+        more = (np.bincount(connection_index, is_chosen[some]).astype(np.int64).tolist() for is_chosen in (is_recent, is_ahead))
         for number, *counts in zip(numbers.tolist(), *more, strict=True):
             recent, ahead = self._counts.get(number, (0, 0))
             self._counts[number] = recent + counts[0], ahead + counts[1]
-        for cause, chosen in ((AHEAD, is_ahead), (IMPOSSIBLE, is_impossible)):
-            if chosen.any():
+        for cause, is_chosen in ((AHEAD, is_ahead), (IMPOSSIBLE, is_impossible)):
+            if is_chosen.any():
                 words = partial(_words, batch, cause)
-                yield Candidates("cas-ahead", rows[chosen], words, seqnos=lambda row: (batch.number("by_seqno", row) or 0,), cause=cause)
+                yield Candidates("cas-ahead", rows[is_chosen], words, seqnos=lambda row: (batch.number("by_seqno", row) or 0,), cause=cause)
 
-    def reconsider(self, context: Context, found: Collector) -> None:
+    def reconsider(self, context: Context, collector: Collector) -> None:
         """Drops what the clock of the capture alone may have made ahead."""
         of_server: dict[str, list[int]] = {}
         for link in context.links:
             of_server.setdefault(link.server, []).append(link.number)
         for numbers in of_server.values():
-            recent, ahead = (sum(self._counts.get(number, (0, 0))[place] for number in numbers) for place in (0, 1))
+            recent, ahead = (sum(self._counts.get(number, (0, 0))[count_index] for number in numbers) for count_index in (0, 1))
             if ahead >= recent:
-                found.drop("cas-ahead", numbers, AHEAD)
+                collector.drop("cas-ahead", numbers, AHEAD)
 
 
 def _words(batch: MessageBatch, cause: str, row: int) -> str:
     cas, time_ns = int(batch.decoded.cas[row]), int(batch.time_ns[row])
-    what = f"CAS 0x{cas:016x} of seqno {batch.number('by_seqno', row)}"
+    cas_text = f"CAS 0x{cas:016x} of seqno {batch.number('by_seqno', row)}"
     if cause == IMPOSSIBLE:
-        return f"{what} has an impossible time, in the year {1970 + cas // _YEAR_NS}"
+        return f"{cas_text} has an impossible time, in the year {1970 + cas // _YEAR_NS}"
     ahead_ns = cas - time_ns
     span = duration(ahead_ns / 1e9) if ahead_ns < 2 * _DAY_NS else f"{round(ahead_ns / _DAY_NS)} days"
     span = span if ahead_ns < 2 * _YEAR_NS else f"{round(ahead_ns / _YEAR_NS)} years"
-    return f"{what} is {span} ahead of the capture's clock"
+    return f"{cas_text} is {span} ahead of the capture's clock"
 
 
 RULE_SET = RuleSet(RULES, watcher=Clocks)

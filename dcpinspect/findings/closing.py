@@ -15,7 +15,7 @@ import numpy as np
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.explains import AT_ONCE, CLOSES, SILENT, UNANSWERED
-from dcpinspect.findings.finding import Finding, Key, Occurrence, Place
+from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.streams.connections import noop_interval
@@ -47,7 +47,7 @@ _NEXT = {
     " resume its streams where they were",
 }
 """What to do about a close, by its cause."""
-_Fault = tuple[Key, Finding]
+_Fault = tuple[FindingKey, Finding]
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
@@ -56,19 +56,21 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         return
     context, noops = finished.context, finished.context.tracker.noops
     faults: dict[int, list[_Fault]] = {}
-    for one in finished.so_far.found(CLOSES):
-        faults.setdefault(one[1].connections[0], []).append(one)
+    for fault in finished.so_far.found(CLOSES):
+        faults.setdefault(fault[1].connections[0], []).append(fault)
     explained = finished.so_far.explained
     for link in context.links:
         yield from _closed(context, link, faults.get(link.number, ()), noops, explained.get(link.number))
 
 
-def _closed(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None, of: Key | None) -> Iterator[Occurrence]:
-    """Yields the close of a connection that has streams. ``of``: what another rule says that it was closed for."""
+def _closed(
+    context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None, cause_key: FindingKey | None
+) -> Iterator[Occurrence]:
+    """Yields the close of a connection that has streams. ``cause_key``: what another rule says that it was closed for."""
     if link.closed not in ("fin", "rst"):
         return
-    streams, own = context.streams, context.streams_of(link.number)
-    runs = own[(streams.state[own] >= ACCEPTED) & (streams.state[own] <= STREAMING)]
+    streams, own_streams = context.streams, context.streams_of(link.number)
+    runs = own_streams[(streams.state[own_streams] >= ACCEPTED) & (streams.state[own_streams] <= STREAMING)]
     if not len(runs):
         return
     last = streams[runs[np.argmax(streams.latest.row[runs])]]
@@ -77,52 +79,64 @@ def _closed(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops
     cause = "reset" if link.closed == "rst" else f"by-{side}" if side else None
     by = f" by the {side}" if side else ""
     message = f"{'reset' if link.closed == 'rst' else 'closed'}{by} with {len(runs)} stream{'s' if len(runs) != 1 else ''} open"
-    places = [latest] if latest is not None else []
-    why = _why(context, link, faults, noops) if link.closed_by in (SERVER, context.producer(link.number)) else None
-    if of is not None:
-        message += f", after {of[0]}"
-    elif why is not None:
-        (of, fault), place = why
-        message += f", after {fault.rule}" + (f" (row {place.row})" if place is not None else "")
-        places += [place] if place is not None else []
-    shown = tuple(dict.fromkeys(places))
+    evidence = [latest] if latest is not None else []
+    explanation = _why(context, link, faults, noops) if link.closed_by in (SERVER, context.producer(link.number)) else None
+    if cause_key is not None:
+        message += f", after {cause_key[0]}"
+    elif explanation is not None:
+        (cause_key, fault), fault_place = explanation
+        message += f", after {fault.rule}" + (f" (row {fault_place.row})" if fault_place is not None else "")
+        evidence += [fault_place] if fault_place is not None else []
+    distinct_places = tuple(dict.fromkeys(evidence))
     next_ = _NEXT[cause].format(side=side or "side that sent it") if cause else None
     yield Occurrence(
-        "connection-closed", "note", message, link.number, shown, cause=cause, next=next_, effect_of=of, time_ns=link.closed_ns
+        "connection-closed",
+        "note",
+        message,
+        link.number,
+        distinct_places,
+        cause=cause,
+        next=next_,
+        effect_of=cause_key,
+        time_ns=link.closed_ns,
     )
 
 
-def _why(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None) -> tuple[_Fault, Place | None] | None:
+def _why(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None) -> tuple[_Fault, MessagePlace | None] | None:
     """Returns the latest fault for which one side closed a connection, and the message that shows it, if there is one."""
-    known = []
+    explanations = []
     for key, fault in faults:
-        of = DIRECTIONS[link.closed_by if CLOSES[fault.rule] == SILENT else 1 - link.closed_by]
-        place = max((place for place in fault.places if place.direction == of), key=lambda place: place.row, default=None)
-        if _is_why(context, link, fault, place, noops):
-            known.append(((key, fault), place))
-    return max(known, key=lambda one: one[1].row if one[1] is not None else link.closed_packet, default=None)
+        faulty_direction = DIRECTIONS[link.closed_by if CLOSES[fault.rule] == SILENT else 1 - link.closed_by]
+        fault_place = max(
+            (fault_place for fault_place in fault.places if fault_place.direction == faulty_direction),
+            key=lambda fault_place: fault_place.row,
+            default=None,
+        )
+        if _is_why(context, link, fault, fault_place, noops):
+            explanations.append(((key, fault), fault_place))
+    return max(explanations, key=lambda explanation: explanation[1].row if explanation[1] is not None else link.closed_packet, default=None)
 
 
-def _is_why(context: Context, link: Link, fault: Finding, place: Place | None, noops: Noops | None) -> bool:
+def _is_why(context: Context, link: Link, fault: Finding, fault_place: MessagePlace | None, noops: Noops | None) -> bool:
     kind = CLOSES[fault.rule]
     if kind == AT_ONCE:
-        if place is None:  # everything that the other side sent after its last message was no message
+        if fault_place is None:  # everything that the other side sent after its last message was no message
             return fault.cause == DIRECTIONS[1 - link.closed_by] and not fault.places
-        return 0 <= link.closed_ns - _time_ns(context, place) <= PATIENCE_NS
-    if noops is None or place is None:
+        return 0 <= link.closed_ns - _time_ns(context, fault_place) <= PATIENCE_NS
+    if noops is None or fault_place is None:
         return False
     peer = noops.peers[link.number]
     if kind == UNANSWERED:
         return bool(peer.is_waiting or (peer.open.place.row and peer.undecided.place.row))
     interval = noop_interval(context.session(link.number))
-    is_over = interval is not None and link.closed_ns - max(place.time_ns, peer.consumer_time) >= interval * 1e9
+    is_over = interval is not None and link.closed_ns - max(fault_place.time_ns, peer.consumer_time) >= interval * 1e9
     return fault.severity == "error" and is_over
 
 
-def _time_ns(context: Context, place: Place) -> int:
+def _time_ns(context: Context, message_place: MessagePlace) -> int:
     """Returns the time of a message; a place behind a loss does not keep it."""
     losses = context.tracker.state.known.losses
-    return place.time_ns or int(losses.after_time[losses.after_row == place.row].max(initial=0))
+    return message_place.time_ns or int(losses.after_time[losses.after_row == message_place.row].max(initial=0))
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -19,7 +19,7 @@ import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import case_of, shape, together
-from dcpinspect.findings.finding import Finding, Key, Occurrence, Place
+from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.heaps import SHOWN, Heap, as_rows
 from dcpinspect.findings.rule import SEVERITIES, Rule
 from dcpinspect.protocol.columns import Mask, Rows
@@ -42,9 +42,9 @@ _Kind = tuple[Severity, str | None]
 _OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 
 
-def place_of(batch: MessageBatch, index: int) -> Place:
+def place_of(batch: MessageBatch, index: int) -> MessagePlace:
     """Returns the place of a message of a batch."""
-    return Place(
+    return MessagePlace(
         int(batch.row[index]),
         int(batch.connection[index]),
         DIRECTIONS[int(batch.direction[index])],
@@ -67,15 +67,15 @@ class Collector(Portable):
         self._rules = rules
         self._keeps_rows = keeps_rows
         self._owns = owns or {}
-        self._heaps: dict[tuple[*Key, Key | None], Heap] = {}
+        self._heaps: dict[tuple[*FindingKey, FindingKey | None], Heap] = {}
         """The occurrences, by their key and the key of what they are effects of."""
         self._apart: Counter[tuple[object, ...]] = Counter()
         """Number of heaps for different vbuckets, by rule, severity, cause and connection."""
-        self._causes: dict[tuple[str, int], Key] = {}
+        self._causes: dict[tuple[str, int], FindingKey] = {}
         """By rule and stream: the key of what the rule's findings about the stream are effects of."""
-        self._past: dict[tuple[*Key, Key | None], tuple[Heap, Finding]] = {}
+        self._past: dict[tuple[*FindingKey, FindingKey | None], tuple[Heap, Finding]] = {}
         """What was found on connections that have left, as it was told last; the keys are as in ``_heaps``."""
-        self.explained: dict[int, Key] = {}
+        self.explained: dict[int, FindingKey] = {}
         """By connection: the key of what some rule says that it was closed for."""
 
     def add(self, occurrence: Occurrence) -> None:
@@ -100,7 +100,7 @@ class Collector(Portable):
         if occurrence.closes is not None:
             self.explained[occurrence.closes] = cause or occurrence.key
 
-    def _cause(self, occurrence: Occurrence) -> Key | None:
+    def _cause(self, occurrence: Occurrence) -> FindingKey | None:
         """Returns the key of what an occurrence is an effect of, by the table ``OWNS``. Nothing is an effect of something milder."""
         cause = occurrence.effect_of
         if cause is None and occurrence.stream is not None:
@@ -109,17 +109,22 @@ class Collector(Portable):
             return None
         return cause if SEVERITIES.index(cause[1]) <= SEVERITIES.index(occurrence.severity) else None
 
-    def add_batch(self, batch: MessageBatch, found: Iterable[Candidates]) -> None:
+    def add_batch(self, batch: MessageBatch, all_candidates: Iterable[Candidates]) -> None:
         """Adds everything that was found in the messages of a batch: it is counted in bulk, and only explained where it is shown."""
         by_rule: dict[str, list[Candidates]] = {}
-        for candidates in found:
+        for candidates in all_candidates:
             if candidates.rule in self._rules and len(candidates.rows):
                 by_rule.setdefault(candidates.rule, []).append(candidates)
         for name, several in by_rule.items():
             rule = self._rules[name]
             kinds = [(candidates.severity or rule.severity, candidates.cause) for candidates in several]
             for kind in dict.fromkeys(kinds):
-                self._add_rows(batch, rule, kind, [candidates for candidates, own in zip(several, kinds, strict=True) if own == kind])
+                self._add_rows(
+                    batch,
+                    rule,
+                    kind,
+                    [candidates for candidates, kind_of_candidates in zip(several, kinds, strict=True) if kind_of_candidates == kind],
+                )
         if self._keeps_rows:
             self._forget_rows()
 
@@ -138,8 +143,8 @@ class Collector(Portable):
 
     def _add_rows(self, batch: MessageBatch, rule: Rule, kind: _Kind, several: Sequence[Candidates]) -> None:
         """Adds what one rule found of one kind, in order of rows wherever it was found, so that nothing depends on batches."""
-        rows = np.concatenate([found.rows for found in several])
-        source = np.repeat(np.arange(len(several)), [len(found.rows) for found in several])
+        rows = np.concatenate([candidates.rows for candidates in several])
+        source = np.repeat(np.arange(len(several)), [len(candidates.rows) for candidates in several])
         if len(several) > 1:
             by_row = np.argsort(rows, kind="stable")
             rows, source = rows[by_row], source[by_row]
@@ -155,19 +160,19 @@ class Collector(Portable):
             vbucket[late] = sid[late] = -1
             groups = Groups([connection, vbucket, sid])
         for begin, count in zip(groups.begins.tolist(), groups.counts.tolist(), strict=True):
-            mine = groups.rows[begin : begin + count]
-            key = int(connection[mine[0]]), int(vbucket[mine[0]]), int(sid[mine[0]])
-            self._add_same(batch, rule, kind, several, source[mine], rows[mine], key)
+            group_rows = groups.rows[begin : begin + count]
+            key = int(connection[group_rows[0]]), int(vbucket[group_rows[0]]), int(sid[group_rows[0]])
+            self._add_same(batch, rule, kind, several, source[group_rows], rows[group_rows], key)
 
     def _are_apart(self, rule: str, kind: _Kind, connections: list[int], vbuckets: list[int], sids: list[int]) -> list[bool]:
         """Which of these connections, vbuckets and stream-ids are told by themselves: of each connection those that come first."""
-        found, new = [], Counter[int]()
+        are_apart, new = [], Counter[int]()
         for connection, vbucket, sid in zip(connections, vbuckets, sids, strict=True):
             key = rule, *kind, connection, vbucket, sid if sid >= 0 else None
             is_new = vbucket >= 0 and (*key, None) not in self._heaps
-            found.append(not is_new or self._apart[key[:4]] + new[connection] < MOST_APART)
+            are_apart.append(not is_new or self._apart[key[:4]] + new[connection] < MOST_APART)
             new[connection] += is_new
-        return found
+        return are_apart
 
     def _add_same(
         self,
@@ -181,37 +186,37 @@ class Collector(Portable):
     ) -> None:
         """Adds the rows of one key; ``source``: for each row, the element of ``several`` that found it."""
         severity, cause = kind
-        connection, vbucket, sid = key[0], *(one if one >= 0 else None for one in key[1:])
-        known = self._heaps.get((rule.id, severity, cause, connection, vbucket, sid, None))
-        room = SHOWN - (len(known.shown) if known is not None else 0)
-        chosen = list(range(min(max(room, 0), len(rows))))
-        if len(rows) > len(chosen):
-            chosen.append(len(rows) - 1)
-        for place in chosen:
-            row, found, is_last = int(rows[place]), several[int(source[place])], place == chosen[-1]
+        connection, vbucket, sid = key[0], *(number if number >= 0 else None for number in key[1:])
+        heap = self._heaps.get((rule.id, severity, cause, connection, vbucket, sid, None))
+        capacity = SHOWN - (len(heap.shown) if heap is not None else 0)
+        shown_indices = list(range(min(max(capacity, 0), len(rows))))
+        if len(rows) > len(shown_indices):
+            shown_indices.append(len(rows) - 1)
+        for index in shown_indices:
+            row, candidates, is_last = int(rows[index]), several[int(source[index])], index == shown_indices[-1]
             occurrence = Occurrence(
                 rule.id,
                 severity,
-                self._words(batch, found, row, severity) if place < room else "",  # of the last one only its place is told
+                self._words(batch, candidates, row, severity) if index < capacity else "",  # of the last one only its place is told
                 connection,
-                (place_of(batch, row), *(found.others(row) if found.others is not None else ())),
+                (place_of(batch, row), *(candidates.others(row) if candidates.others is not None else ())),
                 vbucket,
                 sid,
                 cause,
-                seqnos=found.seqnos(row) if found.seqnos is not None else (),
-                shared=found.shared,
-                rows=batch.row[rows[len(chosen) - 1 :]] if is_last and self._keeps_rows else (),
-                count=len(rows) - len(chosen) + 1 if is_last else 1,
+                seqnos=candidates.seqnos(row) if candidates.seqnos is not None else (),
+                shared=candidates.shared,
+                rows=batch.row[rows[len(shown_indices) - 1 :]] if is_last and self._keeps_rows else (),
+                count=len(rows) - len(shown_indices) + 1 if is_last else 1,
                 last_time_ns=int(batch.time_ns[rows].max()) if is_last else 0,
             )
             self.add(occurrence)
 
     @staticmethod
-    def _words(batch: MessageBatch, found: Candidates, row: int, severity: Severity) -> str:
-        if found.words is not None:
-            return found.words if isinstance(found.words, str) else found.words(row)
-        problems = [problem for problem in batch.annotate(row).problems if problem.rule == found.rule]
-        return min(problems, key=lambda problem: problem.severity != severity).reason if problems else found.rule
+    def _words(batch: MessageBatch, candidates: Candidates, row: int, severity: Severity) -> str:
+        if candidates.words is not None:
+            return candidates.words if isinstance(candidates.words, str) else candidates.words(row)
+        problems = [problem for problem in batch.annotate(row).problems if problem.rule == candidates.rule]
+        return min(problems, key=lambda problem: problem.severity != severity).reason if problems else candidates.rule
 
     def __len__(self) -> int:
         return len(self._heaps)
@@ -226,33 +231,37 @@ class Collector(Portable):
 
     @classmethod
     def joined(
-        cls, rules: Mapping[str, Rule], owns: Mapping[str, Collection[str]], parts: Sequence[Collector], connections: Sequence[Rows]
+        cls, rules: Mapping[str, Rule], owns: Mapping[str, Collection[str]], readings: Sequence[Collector], connections: Sequence[Rows]
     ) -> Self:
         """Joins what these rules gathered in readings of different connections.
 
         ``connections``: for each reading, the new numbers of its connections.
         """
-        whole = cls(rules, owns)
-        for part, of in zip(parts, connections, strict=True):
-            for (rule, severity, cause, connection, vbucket, sid, _), heap in part._heaps.items():
-                number = int(of[connection])
-                advice = {what: renumbered(place, of) for what, place in heap.advice.items()}
-                shown = [replace(one, connection=number, places=renumbered(one.places, of)) for one in heap.shown]
-                heap = replace(heap, shown=shown, last=renumbered(heap.last, of), advice=advice)
-                whole._heaps[rule, severity, cause, number, vbucket, sid, None] = heap
-        return whole
+        collector = cls(rules, owns)
+        for reading, new_numbers in zip(readings, connections, strict=True):
+            for (rule, severity, cause, connection, vbucket, sid, _), heap in reading._heaps.items():
+                number = int(new_numbers[connection])
+                advice = {advice_text: renumbered(message_place, new_numbers) for advice_text, message_place in heap.advice.items()}
+                occurrences = [
+                    replace(occurrence, connection=number, places=renumbered(occurrence.places, new_numbers)) for occurrence in heap.shown
+                ]
+                heap = replace(heap, shown=occurrences, last=renumbered(heap.last, new_numbers), advice=advice)
+                collector._heaps[rule, severity, cause, number, vbucket, sid, None] = heap
+        return collector
 
-    def include(self, other: Collector) -> None:
+    def include(self, other_collector: Collector) -> None:
         """Adds what was gathered from other messages of the same connections, which have the same numbers."""
-        for key, heap in other._heaps.items():
+        for key, heap in other_collector._heaps.items():
             self._heaps[key] = Heap.joined([heap, self._heaps[key]]) if key in self._heaps else heap
 
-    def found_again(self, found: Collector, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> None:
+    def found_again(
+        self, later_collector: Collector, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]
+    ) -> None:
         """Subtracts what is still found from what is kept of connections that have left, so that nothing counts twice.
 
-        ``found``: what is found once the connections have left.
+        ``later_collector``: what is found once the connections have left.
         """
-        for heap in found._heard(silences, of_connection):
+        for heap in later_collector._heard(silences, of_connection):
             key = (*heap.first.key, heap.cause)
             if key in self._past:
                 old, case = self._past.pop(key)
@@ -270,39 +279,39 @@ class Collector(Portable):
 
     def only(self, rules: Mapping[str, Rule]) -> Collector:
         """Returns a copy with only these rules that can go on by itself."""
-        other = Collector(rules, self._owns, keeps_rows=self._keeps_rows)
-        other._heaps = {
+        collector = Collector(rules, self._owns, keeps_rows=self._keeps_rows)
+        collector._heaps = {
             key: replace(heap, shown=list(heap.shown), advice=dict(heap.advice), rows=heap.rows and heap.rows[:])
             for key, heap in self._heaps.items()
             if key[0] in rules
         }
-        other._apart = Counter({kind: count for kind, count in self._apart.items() if kind[0] in rules})
-        other._past = {key: told for key, told in self._past.items() if key[0] in rules}
-        return other
+        collector._apart = Counter({kind: count for kind, count in self._apart.items() if kind[0] in rules})
+        collector._past = {key: past_case for key, past_case in self._past.items() if key[0] in rules}
+        return collector
 
     def without(self, connections: Collection[int]) -> Collector:
         """Returns a copy without what was found on these connections."""
-        other = self.copy()
-        other._heaps = {key: heap for key, heap in other._heaps.items() if key[3] not in connections}
-        return other
+        collector = self.copy()
+        collector._heaps = {key: heap for key, heap in collector._heaps.items() if key[3] not in connections}
+        return collector
 
     def let_go(
-        self, connections: Collection[int], vbuckets: Collection[tuple[int, int | None]], told: Sequence[tuple[Heap, Finding]]
+        self, connections: Collection[int], vbuckets: Collection[tuple[int, int | None]], cases: Sequence[tuple[Heap, Finding]]
     ) -> None:
         """Lets connections leave, and streams of the vbuckets (connection, vbucket) on other connections.
 
-        ``told``: all cases. What was found on those that leave, or seen with their help, is kept as it is.
+        ``cases``: all cases. What was found on those that leave, or seen with their help, is kept as it is.
         """
         self._heaps = {key: heap for key, heap in self._heaps.items() if key[3] not in connections}
         self._apart = Counter({kind: count for kind, count in self._apart.items() if kind[3] not in connections})
-        for heap, case in told:
+        for heap, case in cases:
             is_of = heap.first.connection in connections or (heap.first.connection, heap.first.vbucket) in vbuckets
-            if is_of or any(place.connection in connections for place in heap.places):
+            if is_of or any(message_place.connection in connections for message_place in heap.places):
                 key = (*heap.first.key, heap.cause)
                 self._past.pop(key, None)  # to be the latest
                 without = replace(heap.changed(stream=None, explains=()), rows=heap.rows and heap.rows[-MOST_PAST:])
                 self._past[key] = without, replace(case, rows=case.rows[-MOST_PAST:])
-        kinds: dict[tuple[object, ...], list[tuple[*Key, Key | None]]] = {}
+        kinds: dict[tuple[object, ...], list[tuple[*FindingKey, FindingKey | None]]] = {}
         for key in self._past:
             kinds.setdefault((*key[:3], key[4] is None, key[6] is None), []).append(key)
         for keys in kinds.values():
@@ -318,21 +327,21 @@ class Collector(Portable):
     def doubt(self, rules: Collection[str], spans: Mapping[int, Sequence[tuple[int, int]]]) -> None:
         """Drops what these rules found at rows inside ``spans``, which are by connection and exclude both ends."""
 
-        def is_doubtful(place: Place) -> bool:
-            return any(low < place.row < high for low, high in spans.get(place.connection, ()))
+        def is_doubtful(message_place: MessagePlace) -> bool:
+            return any(low < message_place.row < high for low, high in spans.get(message_place.connection, ()))
 
         if spans:
-            kept = [(key, heap.without(is_doubtful) if key[0] in rules else heap) for key, heap in self._heaps.items()]
+            kept_heaps = [(key, heap.without(is_doubtful) if key[0] in rules else heap) for key, heap in self._heaps.items()]
             self._heaps = {
                 key: heap.only_rows(partial(_outside, spans=spans.get(key[3], ()))) if key[0] in rules else heap
-                for key, heap in kept
+                for key, heap in kept_heaps
                 if heap is not None
             }
 
-    def soften(self, rule: str, places: Collection[tuple[int, int | None]]) -> None:
+    def soften(self, rule: str, vbuckets: Collection[tuple[int, int | None]]) -> None:
         """Turns a rule's warnings on these connections and vbuckets into notes."""
         for key, heap in self._heaps.items():
-            if key[0] == rule and (key[3], key[4]) in places and heap.first.severity == "warning":
+            if key[0] == rule and (key[3], key[4]) in vbuckets and heap.first.severity == "warning":
                 self._heaps[key] = heap.changed(severity="note")
 
     def drop(self, rule: str, connections: Collection[int], cause: str | None = None) -> None:
@@ -343,16 +352,16 @@ class Collector(Portable):
             if key[0] != rule or key[3] not in connections or heap.first.severity != "warning" or (cause or key[2]) != key[2]
         }
 
-    def offenders(self, silences: Mapping[str, Collection[str]]) -> dict[int, Key]:
+    def offenders(self, silences: Mapping[str, Collection[str]]) -> dict[int, FindingKey]:
         """Returns the rows of messages in which something worse than a note was found, each with the key of what no other rule silences."""
-        found: dict[int, Key] = {}
+        offender_keys: dict[int, FindingKey] = {}
         for heap in self._heaps.values():
-            for row in {places[0].row for places in heap.named} if heap.first.severity != "note" else ():
-                if row not in found or found[row][0] in silences.get(heap.first.rule, ()):
-                    found[row] = heap.first.key
-        return found
+            for row in {evidence[0].row for evidence in heap.named} if heap.first.severity != "note" else ():
+                if row not in offender_keys or offender_keys[row][0] in silences.get(heap.first.rule, ()):
+                    offender_keys[row] = heap.first.key
+        return offender_keys
 
-    def found(self, rules: Collection[str]) -> list[tuple[Key, Finding]]:
+    def found(self, rules: Collection[str]) -> list[tuple[FindingKey, Finding]]:
         """Returns what these rules have found so far, vbucket by vbucket, whether another rule silences it or not."""
         return [(heap.first.key, case_of(heap, self._rules[heap.first.rule])) for key, heap in self._heaps.items() if key[0] in rules]
 
@@ -374,22 +383,25 @@ class Collector(Portable):
         heard = self.cases(silences, of_connection, judged=judged)
         causes = {heap.first.key: "" for heap, _ in heard if heap.cause is None}
         """By key of a cause: the id of the finding that the cause came to be in."""
-        own = self._grouped(((heap, one, None) for heap, one in heard if heap.cause not in causes), apart=apart)
-        for found, heaps in own:
-            causes.update(dict.fromkeys((heap.first.key for heap in heaps), found.id))
-        whole = {found.id: found for found, _ in own}
-        told = ((heap, one, causes[heap.cause]) for heap, one in heard if heap.cause in causes)
-        told = ((heap, replace(one, whose=whole[of].whose, effect_of=of), of) for heap, one, of in told)
-        effects = self._grouped(told, apart=apart)
-        out = [found for found, _ in own]
-        for found, _ in effects:  # who acts on a cause acts on its effects, which are over when it is
-            assert found.effect_of is not None
-            out.append(replace(found, next="", over=whole[found.effect_of].over, over_row=None))
-        return sorted(out, key=self._in_order)
+        causes_found = self._grouped(((heap, judged_case, None) for heap, judged_case in heard if heap.cause not in causes), apart=apart)
+        for finding, heaps in causes_found:
+            causes.update(dict.fromkeys((heap.first.key for heap in heaps), finding.id))
+        finding_of_id = {finding.id: finding for finding, _ in causes_found}
+        effect_items = ((heap, judged_case, causes[heap.cause]) for heap, judged_case in heard if heap.cause in causes)
+        effect_items = (
+            (heap, replace(judged_case, whose=finding_of_id[cause].whose, effect_of=cause), cause)
+            for heap, judged_case, cause in effect_items
+        )
+        effects = self._grouped(effect_items, apart=apart)
+        ordered = [finding for finding, _ in causes_found]
+        for finding, _ in effects:  # who acts on a cause acts on its effects, which are over when it is
+            assert finding.effect_of is not None
+            ordered.append(replace(finding, next="", over=finding_of_id[finding.effect_of].over, over_row=None))
+        return sorted(ordered, key=self._in_order)
 
-    def _in_order(self, one: Finding) -> tuple[object, ...]:
-        rule = self._rules.get(one.rule)
-        return SEVERITIES.index(one.severity), rule is None or rule.cost is None, one.places[:1], one.rule, one.vbuckets
+    def _in_order(self, finding: Finding) -> tuple[object, ...]:
+        rule = self._rules.get(finding.rule)
+        return SEVERITIES.index(finding.severity), rule is None or rule.cost is None, finding.places[:1], finding.rule, finding.vbuckets
 
     def cases(
         self,
@@ -404,20 +416,20 @@ class Collector(Portable):
         past = dict(self._past)
         now = []
         for heap in heard:
-            one, before = heap, past.pop((*heap.first.key, heap.cause), None)
+            merged, before = heap, past.pop((*heap.first.key, heap.cause), None)
             if before is not None:
                 old, case = before
-                one = replace(
+                merged = replace(
                     old.changed(is_over=heap.first.is_over),
                     last=heap.last or heap.shown[-1].places,
                     count=case.count + heap.count,
                     rows=old.rows and old.rows + (heap.rows or old.rows[:0]),
                     last_time_ns=max(old.last_time_ns, heap.last_time_ns),
                 )
-            now.append((one, case_of(one, self._rules[one.first.rule])))
-        told = [*past.values(), *now]
-        judgements = ((heap, judged(case)) for heap, case in told)
-        return [(heap, one) for heap, one in judgements if one is not None]
+            now.append((merged, case_of(merged, self._rules[merged.first.rule])))
+        judged_cases = [*past.values(), *now]
+        judgements = ((heap, judged(case)) for heap, case in judged_cases)
+        return [(heap, judged_case) for heap, judged_case in judgements if judged_case is not None]
 
     def _grouped(self, several: Iterable[tuple[Heap, Finding, str | None]], *, apart: bool) -> list[tuple[Finding, list[Heap]]]:
         """Puts cases that are one thing into one finding. Returns each finding with the heaps that it was made of.
@@ -441,7 +453,7 @@ class Collector(Portable):
         speakers: dict[str, list[Heap]] = {}
         for heap in self._heaps.values():
             for silent in silences.get(heap.first.rule, ()):
-                spoken.setdefault(silent, set()).update(one.places[0].row for one in heap.shown if one.places)
+                spoken.setdefault(silent, set()).update(occurrence.places[0].row for occurrence in heap.shown if occurrence.places)
                 speakers.setdefault(silent, []).append(heap)
         rows_of = {silent: np.concatenate([as_rows(heap.rows) for heap in heaps]) for silent, heaps in speakers.items()}
         quiet: dict[tuple[str, int], list[tuple[int, int]]] = {}
@@ -457,23 +469,23 @@ class Collector(Portable):
             if rows is None:
                 heard.append(heap)
                 continue
-            left = heap.without(lambda place, rows=rows: place.row in rows)  # type: ignore[misc]
-            if left is not None:
-                others = rows_of[heap.first.rule]
-                heard.append(left.only_rows(lambda own, others=others: ~np.isin(own, others)))  # type: ignore[misc]
+            remaining = heap.without(lambda message_place, rows=rows: message_place.row in rows)  # type: ignore[misc]
+            if remaining is not None:
+                other_rows = rows_of[heap.first.rule]
+                heard.append(remaining.only_rows(lambda heap_rows, other_rows=other_rows: ~np.isin(heap_rows, other_rows)))  # type: ignore[misc]
         return heard
 
 
 def _outside(rows: Rows, spans: Sequence[tuple[int, int]]) -> Mask:
     """Returns a mask of rows that are in none of the spans, which exclude both ends."""
-    found = np.ones(len(rows), np.bool_)
+    mask = np.ones(len(rows), np.bool_)
     for low, high in spans:
-        found &= (rows <= low) | (rows >= high)
-    return found
+        mask &= (rows <= low) | (rows >= high)
+    return mask
 
 
 def _has_vbucket(batch: MessageBatch, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Returns a mask of messages that speak of a vbucket; others may have two meaningless bytes in its place."""
     decoded = batch.decoded
-    known = batch.vbucket.valid[rows] if batch.vbucket.valid is not None else np.ones(len(rows), dtype=np.bool_)
-    return np.asarray(known & _OF_VBUCKET[decoded.opcode[rows]] & ~decoded.is_server[rows])
+    is_known = batch.vbucket.valid[rows] if batch.vbucket.valid is not None else np.ones(len(rows), dtype=np.bool_)
+    return np.asarray(is_known & _OF_VBUCKET[decoded.opcode[rows]] & ~decoded.is_server[rows])

@@ -10,7 +10,7 @@ from dcpinspect.coverage import UNPLACED, DirectionCoverage, Sizes
 from dcpinspect.findings.cases import counted
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Key, Occurrence, Place, Whose
+from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence, Whose
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Mask
@@ -134,9 +134,9 @@ _CUT: tuple[str, Severity] = ("capture-cut", "note")
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences."""
-    context, coverage, places = finished.context, finished.coverage, finished.places
+    context, coverage, place_of_row = finished.context, finished.coverage, finished.places
     for link in context.links:
-        yield from _session(context, link, places)
+        yield from _session(context, link, place_of_row)
         if link.unseen >= 0:
             yield _unseen(link)
         yield from _longer(link)
@@ -148,45 +148,45 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         has_any = (sizes.cut + sizes.late > 0) | ((sizes.has_fault | ~sizes.is_whole) & np.isin(sizes.connection, listed))
         return np.asarray((sizes.connection > 0) & has_any, dtype=np.bool_)
 
-    for one in coverage.where(may_tell):
-        yield from _missing(context, one)
-        yield from _faults(context, one)
-        yield from _undecoded(context, one)
+    for direction_coverage in coverage.where(may_tell):
+        yield from _missing(context, direction_coverage)
+        yield from _faults(context, direction_coverage)
+        yield from _undecoded(context, direction_coverage)
 
 
 def _of(
     rule: str,
     connection: int,
     message: str,
-    *places: Place,
+    *evidence: MessagePlace,
     cause: str | None = None,
     next_: str | None = None,
-    effect_of: Key | None = None,
+    effect_of: FindingKey | None = None,
     whose: Whose = "unknown",
 ) -> Occurrence:
-    found = next(one for one in RULES if one.id == rule)
-    return Occurrence(rule, found.severity, message, connection, places, cause=cause, whose=whose, next=next_, effect_of=effect_of)
+    rule_of_id = next(candidate for candidate in RULES if candidate.id == rule)
+    return Occurrence(rule, rule_of_id.severity, message, connection, evidence, cause=cause, whose=whose, next=next_, effect_of=effect_of)
 
 
-def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Iterator[Occurrence]:
+def _session(context: Context, link: Link, place_of_row: Mapping[int, MessagePlace]) -> Iterator[Occurrence]:
     session = context.session(link.number)
     if session.is_key_broken:
-        place = _known(places, session.hello_asked_row)
-        yield _of("hello-key-not-json", link.number, f"the key of HELLO is no JSON object; the agent is {session.agent}", *place)
+        hello_places = _known(place_of_row, session.hello_asked_row)
+        yield _of("hello-key-not-json", link.number, f"the key of HELLO is no JSON object; the agent is {session.agent}", *hello_places)
     for key, control in session.controls.items():
         is_refused, is_known = control.status not in (None, "success"), control_key(key) is not None
         if is_refused and is_known:
             message = f"control {key}={control.value} was refused: {control.status}"
             is_above = key == "connection_buffer_size" and (window_asked(control.value) or 0) > MOST_WINDOW
-            known = control_key(key)
-            is_newer = known is not None and control.status == "einval" and context.versions(link.number).has(key) is False
+            known_key = control_key(key)
+            is_newer = known_key is not None and control.status == "einval" and context.versions(link.number).has(key) is False
             next_ = f"ask for {MOST_WINDOW:,} bytes at most: servers from 7.6 on refuse a larger window" if is_above else None
-            next_ = f"do not rely on it; servers know it from {known.since} on" if known is not None and is_newer else next_
+            next_ = f"do not rely on it; servers know it from {known_key.since} on" if known_key is not None and is_newer else next_
             whose: Whose = "normal" if session.is_replication else "unknown"
-            yield _of("control-rejected", link.number, message, *_known(places, control.row), cause=key, next_=next_, whose=whose)
+            yield _of("control-rejected", link.number, message, *_known(place_of_row, control.row), cause=key, next_=next_, whose=whose)
         if not is_known:
             message = f"control {key} is not known{f', answered with {control.status}' if is_refused else ''}"
-            yield _of("control-unknown-key", link.number, message, *_known(places, control.row), cause=key)
+            yield _of("control-unknown-key", link.number, message, *_known(place_of_row, control.row), cause=key)
 
 
 def _unseen(link: Link) -> Occurrence:
@@ -212,17 +212,29 @@ def _longer(link: Link) -> Iterator[Occurrence]:
 _SENT = {"c2s": "sent by the client", "s2c": "sent by the server"}
 
 
-def _missing(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
-    name, lost = DIRECTIONS[one.direction], max(0, one.lost - one.cut)
-    if lost + one.filled and one.connection in context.by_number and not _is_told(context.by_number[one.connection], one.direction):
+def _missing(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:
+    name, lost = DIRECTIONS[direction_coverage.direction], max(0, direction_coverage.lost - direction_coverage.cut)
+    if (
+        lost + direction_coverage.filled
+        and direction_coverage.connection in context.by_number
+        and not _is_told(context.by_number[direction_coverage.connection], direction_coverage.direction)
+    ):
         # nobody counts which holes snaplen made
-        where = f" in {counted(one.holes, 'hole')}" if not one.cut else " beside what was cut off"
-        late = [f"{counted(one.filled, 'byte')} came too late to be read"] if one.filled else []
+        where = f" in {counted(direction_coverage.holes, 'hole')}" if not direction_coverage.cut else " beside what was cut off"
+        late = [f"{counted(direction_coverage.filled, 'byte')} came too late to be read"] if direction_coverage.filled else []
         message = ", ".join([*([f"{counted(lost, 'byte')}{where}"] if lost else []), *late, _SENT[name]])
-        places, next_ = context.first_losses(one.connection, one.direction), _SORT if one.filled else None
-        yield _of("capture-hole", one.connection, message, *places, cause=name, next_=next_)
-    if one.cut:
-        yield _of("capture-cut", one.connection, f"{counted(one.cut, 'byte')} cut off by the snapshot length, {_SENT[name]}", cause=name)
+        evidence, next_ = (
+            context.first_losses(direction_coverage.connection, direction_coverage.direction),
+            _SORT if direction_coverage.filled else None,
+        )
+        yield _of("capture-hole", direction_coverage.connection, message, *evidence, cause=name, next_=next_)
+    if direction_coverage.cut:
+        yield _of(
+            "capture-cut",
+            direction_coverage.connection,
+            f"{counted(direction_coverage.cut, 'byte')} cut off by the snapshot length, {_SENT[name]}",
+            cause=name,
+        )
 
 
 def _is_told(link: Link, direction: int) -> bool:
@@ -230,20 +242,28 @@ def _is_told(link: Link, direction: int) -> bool:
     return link.unseen == direction or link.unproven[direction] >= _LEAST_SEGMENT
 
 
-def _undecoded(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
-    link, name, unplaced = context.by_number.get(one.connection), DIRECTIONS[one.direction], one.late - one.filled
+def _undecoded(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:
+    link, name, unplaced = (
+        context.by_number.get(direction_coverage.connection),
+        DIRECTIONS[direction_coverage.direction],
+        direction_coverage.late - direction_coverage.filled,
+    )
     if link is not None and unplaced:
         yield _of("undecoded-bytes", link.number, f"{counted(unplaced, 'byte')} {UNPLACED}, {_SENT[name]}", cause=f"{name}-unplaced")
-    skipped = sum(one.skipped.values())  # other rules tell of other protocols
+    skipped = sum(direction_coverage.skipped.values())  # other rules tell of other protocols
     if link is not None and skipped:
-        reason = next(iter(one.skipped), "") if len(one.skipped) == 1 and not one.not_decodable else ""
-        cause = _CUT if reason == HOLE and one.missing == one.cut else _SKIPS.get(reason)
+        reason = (
+            next(iter(direction_coverage.skipped), "")
+            if len(direction_coverage.skipped) == 1 and not direction_coverage.not_decodable
+            else ""
+        )
+        cause = _CUT if reason == HOLE and direction_coverage.missing == direction_coverage.cut else _SKIPS.get(reason)
         message = f"{counted(skipped, 'byte')} in no message, {_SENT[name]}"
         yield _of("undecoded-bytes", link.number, message, cause=name, effect_of=(*cause, name, link.number, None, None) if cause else None)
 
 
-def _known(places: Mapping[int, Place], row: int) -> list[Place]:
-    return [places[row]] if row in places else []
+def _known(place_of_row: Mapping[int, MessagePlace], row: int) -> list[MessagePlace]:
+    return [place_of_row[row]] if row in place_of_row else []
 
 
 def _copy(numbered: tuple[int, Copy]) -> Occurrence:
@@ -280,27 +300,27 @@ def _is_without_dcp(context: Context, link: Link) -> bool:
     return is_read and not context.tracker.speaks_dcp(link.number)
 
 
-def _mid_stream(link: Link, cause: Key | None = None) -> Occurrence:
+def _mid_stream(link: Link, cause: FindingKey | None = None) -> Occurrence:
     return _of("mid-stream-start", link.number, "capture begins inside the connection, so its settings are unknown", effect_of=cause)
 
 
-def _faults(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
+def _faults(context: Context, direction_coverage: DirectionCoverage) -> Iterator[Occurrence]:
     """Yields occurrences for what stood where a message should begin."""
-    link = context.by_number.get(one.connection)
-    if one.first_fault is None or link is None or not link.has_handshake:
+    link = context.by_number.get(direction_coverage.connection)
+    if direction_coverage.first_fault is None or link is None or not link.has_handshake:
         return
-    offset, header = one.first_fault
-    places = context.first_losses(one.connection, one.direction)[:1]
-    cause = DIRECTIONS[one.direction]
+    offset, header = direction_coverage.first_fault
+    evidence = context.first_losses(direction_coverage.connection, direction_coverage.direction)[:1]
+    cause = DIRECTIONS[direction_coverage.direction]
     if header[0] in MAGIC_DOCS:
         name = opcode_name(header[1], server=header[0] in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE))
         size = int.from_bytes(header[8:12], "big")
         message = f"{name} announces {size / (1 << 20):,.0f} MiB"
-        yield Occurrence("oversized-body", "warning", message, one.connection, tuple(places), cause=cause)
+        yield Occurrence("oversized-body", "warning", message, direction_coverage.connection, tuple(evidence), cause=cause)
         return
-    skipped = sum(one.skipped.values())
+    skipped = sum(direction_coverage.skipped.values())
     message = f"byte 0x{header[0]:02x} at offset {offset:,} begins no message; {skipped:,} bytes skipped, {cause}"
-    yield Occurrence("bad-magic", "error", message, one.connection, tuple(places), cause=cause)
+    yield Occurrence("bad-magic", "error", message, direction_coverage.connection, tuple(evidence), cause=cause)
 
 
 RULE_SET = RuleSet(RULES, findings=findings, also=("bad-magic", "oversized-body"))

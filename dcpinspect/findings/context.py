@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.versions import SEQNO_ADVANCED, Versions, versions_by_markers
@@ -19,12 +19,12 @@ from dcpinspect.streams import rows as r
 from dcpinspect.streams import words as w
 from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.gaps_between_streams import Client
-from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, Names
+from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.logs import FailoverLogs, KnownLog, Told
+from dcpinspect.streams.logs import FailoverLogs, KnownLog, LogsInOrder
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.room import MESSAGE
-from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, LEAST, Loss, Snapshots, Stream, Streams
+from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, LEAST, SeqnoLoss, Snapshots, Stream, Streams
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import COLLECTIONS, Session
 from dcpinspect.streams.tables import Tables
@@ -117,16 +117,16 @@ class Context:
     @cached_property
     def _until(self) -> Mapping[int, int]:
         """By file: time of the last packet of the connections that begin in it, and of those that go on meanwhile."""
-        found: dict[int, int] = {}
+        until_of: dict[int, int] = {}
         together: set[int] = set()
         until = 0
         for first_ns, last_ns, file in sorted((link.first_ns, link.last_ns, link.first_file) for link in self.links):
             if first_ns > until:  # nothing was captured in between
-                found |= dict.fromkeys(together, until)
+                until_of |= dict.fromkeys(together, until)
                 together.clear()
             together.add(file)
             until = max(until, last_ns)
-        return found | dict.fromkeys(together, until)
+        return until_of | dict.fromkeys(together, until)
 
     def session(self, connection: int) -> Session:
         """Returns what a connection has said of itself."""
@@ -157,11 +157,11 @@ class Context:
         sent: dict[int, list[str]] = defaultdict(list)
         for pair in np.unique(self.streams.connection[first.stream] << 8 | first.layout).tolist():
             sent[pair >> 8] += w.SNAPSHOT_LAYOUTS[pair & 255 : (pair & 255) + 1]
-        found: dict[str, list[Versions]] = defaultdict(list)
+        versions_of: dict[str, list[Versions]] = defaultdict(list)
         for link in self.links:
             by_markers = versions_by_markers(sent[link.number] if self.producer(link.number) == 1 else ())
-            found[link.server] += [self.session(link.number).versions, by_markers]
-        return {server: Versions().narrowed(of) for server, of in found.items()}
+            versions_of[link.server] += [self.session(link.number).versions, by_markers]
+        return {server: Versions().narrowed(versions) for server, versions in versions_of.items()}
 
     def is_filtered(self, stream: int) -> bool | None:
         """Returns whether a stream was asked for with a filter of collections; None where nobody can know."""
@@ -181,46 +181,46 @@ class Context:
         direction = int(self.tracker.state.connections.producer[connection])
         return direction if direction >= 0 else 1
 
-    def place(self, stream: Stream, at: r.Place, *, of_consumer: bool = False) -> Place | None:
-        """Returns the place of a message that a stream's record keeps in ``at``; None if there is none."""
-        if at.row <= 0:
+    def place(self, stream: Stream, message: r.MessageRow, *, of_consumer: bool = False) -> MessagePlace | None:
+        """Returns the place of a message that a stream's record keeps in ``message``; None if there is none."""
+        if message.row <= 0:
             return None
         producer = self.producer(stream.connection)
-        return place_at(stream.connection, 1 - producer if of_consumer else producer, At.of(at))
+        return place_at(stream.connection, 1 - producer if of_consumer else producer, At.of(message))
 
-    def in_order(self, chosen: Mask) -> list[int]:
+    def in_order(self, is_chosen: Mask) -> list[int]:
         """Returns the numbers of the chosen snapshots in the order of their markers."""
-        numbers = np.flatnonzero(chosen)
+        numbers = np.flatnonzero(is_chosen)
         by_marker: list[int] = numbers[np.argsort(self.snapshots.place.row[numbers], kind="stable")].tolist()
         return by_marker
 
-    def marker(self, snapshot: int) -> Place:
+    def marker(self, snapshot: int) -> MessagePlace:
         """Returns the place of a snapshot's marker."""
         row = self.snapshots[snapshot]
         return self.at(row.stream, At.of(row.place))
 
-    def at(self, stream: int, at: At) -> Place:
+    def at(self, stream: int, message: At) -> MessagePlace:
         """Returns the place of a message of a stream's producer."""
-        return self.said(int(self.streams.connection[stream]), at)
+        return self.said(int(self.streams.connection[stream]), message)
 
-    def request(self, stream: int) -> Place | None:
+    def request(self, stream: int) -> MessagePlace | None:
         """Returns the place of a stream's request; None if the capture does not have it."""
         row = self.streams[stream]
         is_there = row.request.form or row.request.filter == CUT_VALUE
         return self.place(row, row.opened, of_consumer=True) if is_there else None
 
-    def answer(self, stream: int) -> Place | None:
+    def answer(self, stream: int) -> MessagePlace | None:
         """Returns the place of the answer to a stream's request."""
         row = self.streams[stream]
         return self.place(row, row.answered)
 
-    def behind(self, loss: Loss) -> Place:
+    def behind(self, loss: SeqnoLoss) -> MessagePlace:
         """Returns the place of the first message behind a loss; its time is not kept."""
         connection, direction = int(loss.connection), int(loss.direction)
         frame = int(loss.after_frame)
-        return Place(int(loss.after_row), connection, DIRECTIONS[direction], int(loss.end), frame >> FILE_SHIFT, frame & _FRAME, 0)
+        return MessagePlace(int(loss.after_row), connection, DIRECTIONS[direction], int(loss.end), frame >> FILE_SHIFT, frame & _FRAME, 0)
 
-    def first_losses(self, connection: int, direction: int) -> list[Place]:
+    def first_losses(self, connection: int, direction: int) -> list[MessagePlace]:
         """Returns the places of the messages behind the first losses of a direction."""
         losses, numbers = self.tracker.state.known.losses, self._losses.get((connection, direction), ())
         return [self.behind(losses[number]) for number in numbers]
@@ -230,12 +230,12 @@ class Context:
         """The first three losses of each direction that has some."""
         losses = self.tracker.state.known.losses
         groups = Groups([losses.connection, losses.direction])
-        return {(int(losses.connection[own[0]]), int(losses.direction[own[0]])): own[:3] for own in groups.values()}
+        return {(int(losses.connection[loss_rows[0]]), int(losses.direction[loss_rows[0]])): loss_rows[:3] for loss_rows in groups.values()}
 
     @cached_property
-    def names(self) -> Names:
+    def names(self) -> NameNumbers:
         """The consumers of the connections, as numbers."""
-        return Names(self.clients, len(self.tracker.state.connections))
+        return NameNumbers(self.clients, len(self.tracker.state.connections))
 
     @cached_property
     def of_client(self) -> Groups:
@@ -262,14 +262,14 @@ class Context:
         return self.tables.logs
 
     @cached_property
-    def _sent(self) -> tuple[Table, Told]:
+    def _sent(self) -> tuple[Table, LogsInOrder]:
         """Client and vbucket of each failover log, as one number, and the logs. Both are sorted by that number, then by time."""
-        told = self.logs.told
-        key = self.names.of[told.connection] << VBUCKET_BITS | told.vbucket
-        order = np.lexsort((told.place.row, told.place.time, key))
-        return key[order], Told(self.logs, order)
+        all_logs = self.logs.told
+        key = self.names.of[all_logs.connection] << VBUCKET_BITS | all_logs.vbucket
+        order = np.lexsort((all_logs.place.row, all_logs.place.time, key))
+        return key[order], LogsInOrder(self.logs, order)
 
-    def sent(self, stream: int) -> Told:
+    def sent(self, stream: int) -> LogsInOrder:
         """Returns the failover logs of a stream's vbucket that its client was sent, in the order in which they were told."""
         keys, logs = self._sent
         key = self.names.of[self.streams.connection[stream]] << VBUCKET_BITS | self.streams.vbucket[stream]
@@ -284,20 +284,20 @@ class Context:
         """Returns whether the window of a connection is full at the end."""
         return self.tables.seen.flows[connection].is_full
 
-    def log_place(self, log: KnownLog) -> Place:
+    def log_place(self, log: KnownLog) -> MessagePlace:
         """Returns the place where a failover log was told."""
         return self.said(log.connection, log.at)
 
-    def said(self, connection: int, at: At, *, of_consumer: bool = False) -> Place:
+    def said(self, connection: int, message: At, *, of_consumer: bool = False) -> MessagePlace:
         """Returns the place of a message of the producer, or of the consumer if ``of_consumer``."""
         producer = self.producer(connection)
-        return place_at(connection, 1 - producer if of_consumer else producer, at)
+        return place_at(connection, 1 - producer if of_consumer else producer, message)
 
     @cached_property
     def replicas(self) -> frozenset[tuple[int, int | None]]:
         """Connection and vbucket of streams whose server is known to have the vbucket as a replica."""
-        found = self.tables.seen.replicas
-        return frozenset(zip(self.streams.connection[found].tolist(), self.streams.vbucket[found].tolist(), strict=True))
+        replicas = self.tables.seen.replicas
+        return frozenset(zip(self.streams.connection[replicas].tolist(), self.streams.vbucket[replicas].tolist(), strict=True))
 
     @cached_property
     def blind(self) -> frozenset[int]:
@@ -311,22 +311,22 @@ class Context:
     @cached_property
     def _latest_of(self) -> Mapping[str, int]:
         """Row of the latest message that each server sent."""
-        known, found = self.tracker.state.connections, defaultdict[str, int](int)
+        connections, latest = self.tracker.state.connections, defaultdict[str, int](int)
         for link in self.links:
-            found[link.server] = max(found[link.server], int(known[link.number].last_row[self.producer(link.number)]))
-        return found
+            latest[link.server] = max(latest[link.server], int(connections[link.number].last_row[self.producer(link.number)]))
+        return latest
 
     def runs_whole(self, stream: int) -> bool:
         """Returns whether a stream is open, and nothing that could have ended it is missing in either direction."""
         row = self.streams[stream]
         connection = int(row.connection)
-        of, link = self.tracker.state.connections[connection], self.by_number[connection]
+        connection_row, link = self.tracker.state.connections[connection], self.by_number[connection]
         producer = self.producer(connection)
-        if not ACCEPTED <= row.state <= STREAMING or of.losses[producer] != row.losses:
+        if not ACCEPTED <= row.state <= STREAMING or connection_row.losses[producer] != row.losses:
             return False
-        if link.lost_at_end != (None, None) or of.closed_time >= row.opened.time:
+        if link.lost_at_end != (None, None) or connection_row.closed_time >= row.opened.time:
             return False
-        last = int(of.last_loss[1 - producer])
+        last = int(connection_row.last_loss[1 - producer])
         return last < 0 or int(self.tracker.state.known.losses.after_row[last]) < int(row.opened.row)
 
     def is_brought(self, stream: int, seqno: int) -> bool:
@@ -349,9 +349,17 @@ class Context:
         return max(2_000_000_000, 10 * int(self.streams.patience[stream]))
 
 
-def place_at(connection: int, direction: int, at: At) -> Place:
+def place_at(connection: int, direction: int, message: At) -> MessagePlace:
     """Returns the place of a message in a direction of a connection."""
-    return Place(at.row, connection, DIRECTIONS[direction], at.stream_offset, at.frame >> FILE_SHIFT, at.frame & _FRAME, at.time_ns)
+    return MessagePlace(
+        message.row,
+        connection,
+        DIRECTIONS[direction],
+        message.stream_offset,
+        message.frame >> FILE_SHIFT,
+        message.frame & _FRAME,
+        message.time_ns,
+    )
 
 
 def reached(row: Stream) -> tuple[int, ...]:
@@ -369,7 +377,7 @@ def occurrence(
     rule: str,
     severity: Severity,
     message: str,
-    places: Sequence[Place | None],
+    evidence: Sequence[MessagePlace | None],
     *,
     cause: str | None = None,
     next_: str | None = None,
@@ -380,7 +388,7 @@ def occurrence(
     facts: Mapping[str, int | str] | None = None,
     is_over: bool | None = None,
 ) -> Occurrence:
-    """Returns an occurrence about a stream; ``places``: known or None, the offender first."""
+    """Returns an occurrence about a stream; ``evidence``: known or None, the offender first."""
     row = context.streams[number]
     sid = int(row.sid)
     return Occurrence(
@@ -388,7 +396,7 @@ def occurrence(
         severity,
         message,
         int(row.connection),
-        tuple(dict.fromkeys(place for place in places if place is not None)),
+        tuple(dict.fromkeys(message_place for message_place in evidence if message_place is not None)),
         int(row.vbucket),
         sid if sid >= 0 else None,
         cause,

@@ -12,7 +12,7 @@ from dcpinspect.findings.gaps import elsewhere
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.streams.changes import Event, key_text
+from dcpinspect.streams.changes import ChangeEvent, key_text
 from dcpinspect.streams.histories import CAUSES, SHOWN, Contradiction
 from dcpinspect.streams.server_reports import At
 
@@ -49,53 +49,58 @@ _WORDS: dict[int, str] = {
 def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences: for two streams, the first differences and the last one, which counts for those between."""
     context = finished.context
-    for found in context.tracker.contradictions().found():
-        if _are_in_two_networks(context, found):
+    for contradiction in context.tracker.contradictions().found():
+        if _are_in_two_networks(context, contradiction):
             continue
-        for place, seqno in enumerate(found.seqnos):
-            if seqno in found.events:
-                count = found.count - SHOWN if place == SHOWN else 1
-                told = _occurrence(context, found, seqno, count, with_keys=finished.with_keys)
-                yield replace(told, rows=found.rows) if place == 0 else told
+        for index, seqno in enumerate(contradiction.seqnos):
+            if seqno in contradiction.events:
+                count = contradiction.count - SHOWN if index == SHOWN else 1
+                diverging = _occurrence(context, contradiction, seqno, count, with_keys=finished.with_keys)
+                yield replace(diverging, rows=contradiction.rows) if index == 0 else diverging
 
 
-def _are_in_two_networks(context: Context, found: Contradiction) -> bool:
+def _are_in_two_networks(context: Context, contradiction: Contradiction) -> bool:
     """Returns whether two streams are of two servers, although their addresses are the same: connections between the same ends, at the same
     time."""
-    one, two = (context.by_number[int(context.streams.connection[stream])] for stream in found.streams)
-    is_beside = max(one.first_ns, two.first_ns) < min(one.last_ns, two.last_ns)
-    return one.number != two.number and (one.client, one.server) == (two.client, two.server) and is_beside
+    first_link, second_link = (context.by_number[int(context.streams.connection[stream])] for stream in contradiction.streams)
+    is_beside = max(first_link.first_ns, second_link.first_ns) < min(first_link.last_ns, second_link.last_ns)
+    return (
+        first_link.number != second_link.number
+        and (first_link.client, first_link.server) == (second_link.client, second_link.server)
+        and is_beside
+    )
 
 
-def _occurrence(context: Context, found: Contradiction, seqno: int, count: int, *, with_keys: bool) -> Occurrence:
-    both = sorted(zip(found.streams, found.events[seqno], strict=True), key=lambda one: -one[1].place.row)
-    (here, mine), (there, theirs) = both
-    beside = "another value" if found.cause == "value" else _what(theirs, with_keys=with_keys)
-    if found.cause == "value":
-        beside += _cas(theirs)
-    message = f"seqno {plain(mine.seqno)} is {_what(mine, with_keys=with_keys)} here, {beside} on {elsewhere(context, here, there)}"
+def _occurrence(context: Context, contradiction: Contradiction, seqno: int, count: int, *, with_keys: bool) -> Occurrence:
+    both = sorted(zip(contradiction.streams, contradiction.events[seqno], strict=True), key=lambda stream_event: -stream_event[1].place.row)
+    (newer_stream, newer_event), (older_stream, older_event) = both
+    beside = "another value" if contradiction.cause == "value" else _what(older_event, with_keys=with_keys)
+    if contradiction.cause == "value":
+        beside += _cas(older_event)
+    other_node = elsewhere(context, newer_stream, older_stream)
+    message = f"seqno {plain(newer_event.seqno)} is {_what(newer_event, with_keys=with_keys)} here, {beside} on {other_node}"
     return occurrence(
         context,
-        here,
+        newer_stream,
         "diverging-history",
         "error",
         message,
         [context.at(stream, At.of(event.place)) for stream, event in both],
-        cause=found.cause,
-        seqnos=(plain(mine.seqno),),
+        cause=contradiction.cause,
+        seqnos=(plain(newer_event.seqno),),
         shared="not the change that another stream has for the same seqno and branch",
         count=count,
     )
 
 
-def _what(event: Event, *, with_keys: bool) -> str:
+def _what(event: ChangeEvent, *, with_keys: bool) -> str:
     """Returns what an event is, such as "a mutation of k with CAS 0x0000000000000001"."""
     opcode = event.opcode
-    of = f" of {key_text(event)}" if with_keys and opcode != Opcode.DCP_SYSTEM_EVENT else ""
-    return f"{_WORDS[opcode]}{of}{_cas(event)}"
+    key_part = f" of {key_text(event)}" if with_keys and opcode != Opcode.DCP_SYSTEM_EVENT else ""
+    return f"{_WORDS[opcode]}{key_part}{_cas(event)}"
 
 
-def _cas(event: Event) -> str:
+def _cas(event: ChangeEvent) -> str:
     cas = event.cas & ((1 << 64) - 1)
     return f" with CAS 0x{cas:016x}" if cas else ""
 

@@ -56,9 +56,9 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     context = finished.context
     streams = context.streams
     finite: dict[int, list[int]] = defaultdict(list)
-    asked = streams.request
-    is_finite = (asked.end > LEAST) & (asked.end < GREATEST) & (asked.flags & TO_AN_END == 0)
-    for number in np.flatnonzero((asked.form > 0) & (streams.answer == w.A_ACCEPTED) & is_finite).tolist():
+    request = streams.request
+    is_finite = (request.end > LEAST) & (request.end < GREATEST) & (request.flags & TO_AN_END == 0)
+    for number in np.flatnonzero((request.form > 0) & (streams.answer == w.A_ACCEPTED) & is_finite).tolist():
         finite[streams[number].connection].append(number)
     for connection, numbers in finite.items():
         link = context.by_number.get(connection)
@@ -77,9 +77,9 @@ def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occur
     if context.is_starved(link.number):
         return
     done = [
-        (int(streams.finished.time[one]), int(streams.finished.time[one] - streams.at.time[one]))
-        for one in numbers
-        if streams.state[one] == ENDED and streams.reason[one] == 0 and _is_reached(context, one)
+        (int(streams.finished.time[candidate]), int(streams.finished.time[candidate] - streams.at.time[candidate]))
+        for candidate in numbers
+        if streams.state[candidate] == ENDED and streams.reason[candidate] == 0 and _is_reached(context, candidate)
     ]
     for number in numbers:
         row = streams[number]
@@ -97,32 +97,32 @@ def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occur
         end = plain(row.request.end)
         closed = f", closed by the {SIDES[link.closed_by]}" if link.closed and until - since <= patience else ""
         message = f"requested end {end} reached, no stream end for {duration((until - since) / 1e9)}{closed}"
-        places = (context.place(row, row.at), context.request(number))
+        evidence = (context.place(row, row.at), context.request(number))
         cause = CLOSED if by_producer and link.closed else GOES_ON if context.is_heard_after(link.number, int(row.at.row)) else SILENT
         shared = "requested end reached, no stream end"
-        yield occurrence(context, number, "stream-end-missing", "warning", message, places, cause=cause, seqnos=(end,), shared=shared)
+        yield occurrence(context, number, "stream-end-missing", "warning", message, evidence, cause=cause, seqnos=(end,), shared=shared)
 
 
 def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurrence]:
     consumer = 1 - context.producer(link.number)
     if link.closed != "fin" or link.closed_by != consumer:
         return
-    left = [number for number in numbers if not _is_reached(context, number) and context.runs_whole(number)]
-    if not left:
+    left_streams = [number for number in numbers if not _is_reached(context, number) and context.runs_whole(number)]
+    if not left_streams:
         return
     streams = context.streams
-    latest = sorted(left, key=lambda number: -int(streams.latest.row[number]))
-    shown = [context.place(streams[number], streams[number].latest) for number in latest[:SHOWN]]
-    shown += [context.request(number) for number in latest[:SHOWN]]
+    latest = sorted(left_streams, key=lambda number: -int(streams.latest.row[number]))
+    evidence = [context.place(streams[number], streams[number].latest) for number in latest[:SHOWN]]
+    evidence += [context.request(number) for number in latest[:SHOWN]]
     yield Occurrence(
         "closed-before-stream-end",
         "warning",
-        f"{SIDES[consumer]} closed with {len(left)} of {len(numbers)} finite streams unfinished",
+        f"{SIDES[consumer]} closed with {len(left_streams)} of {len(numbers)} finite streams unfinished",
         link.number,
-        tuple(dict.fromkeys(place for place in shown if place is not None)),
-        vbuckets=tuple(sorted({int(streams.vbucket[number]) for number in left})),
+        tuple(dict.fromkeys(message_place for message_place in evidence if message_place is not None)),
+        vbuckets=tuple(sorted({int(streams.vbucket[number]) for number in left_streams})),
         time_ns=link.closed_ns,
-        rows=[row for row in streams.latest.row[left].tolist() if row > 0],
+        rows=[row for row in streams.latest.row[left_streams].tolist() if row > 0],
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.collector import place_of
-from dcpinspect.findings.finding import Place
+from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.flags import OPEN_FLAGS
 from dcpinspect.protocol.opcodes import Opcode
@@ -68,8 +68,8 @@ class Facts(Follower):
         of_consumer = losses.direction != producers(losses.connection, batch.row[losses.before] - 1)
         holes = zip(losses.before[of_consumer].tolist(), losses.connection[of_consumer].tolist(), strict=True)
         events: list[tuple[int, int, News | int]] = [(row, 0, connection) for row, connection in holes]
-        events += [(one.index, 1, one) for one in news]
-        for row, _, event in sorted(events, key=lambda one: one[:2]):
+        events += [(item.index, 1, item) for item in news]
+        for row, _, event in sorted(events, key=lambda item: item[:2]):
             if isinstance(event, News):
                 self._hear(row, event)
             else:
@@ -78,16 +78,16 @@ class Facts(Follower):
     def at(self, fact: int, batch: MessageBatch, rows: Rows) -> Values:
         """Returns what holds at each of these rows of the batch: UNKNOWN, OFF or ON."""
         connection = batch.connection[rows]
-        found: Values = self._before[connection, fact]
-        changes = [(number * len(batch) + row, value) for row, number, of, value in self._changes if of == fact]
+        fact_values: Values = self._before[connection, fact]
+        changes = [(number * len(batch) + row, value) for row, number, changed_fact, value in self._changes if changed_fact == fact]
         if not changes:
-            return found
-        changes.sort(key=lambda one: one[0])
+            return fact_values
+        changes.sort(key=lambda change: change[0])
         keys = np.array([key for key, _ in changes], dtype=np.int64)
         last = np.searchsorted(keys, connection * len(batch) + rows, side="right") - 1
         is_changed = (last >= 0) & (keys[np.maximum(last, 0)] // len(batch) == connection)
-        found[is_changed] = np.array([value for _, value in changes], dtype=np.int8)[last[is_changed]]
-        return found
+        fact_values[is_changed] = np.array([value for _, value in changes], dtype=np.int8)[last[is_changed]]
+        return fact_values
 
     # -- one event -----------------------------------------------------------------------------------------
 
@@ -141,8 +141,8 @@ class Facts(Follower):
 class SessionPlaces(Portable):
     """Places of the first messages in which clients ask for something that holds for the whole connection."""
 
-    def __init__(self, by_row: Mapping[int, Place] | None = None) -> None:
-        self.by_row: dict[int, Place] = dict(by_row or {})
+    def __init__(self, by_row: Mapping[int, MessagePlace] | None = None) -> None:
+        self.by_row: dict[int, MessagePlace] = dict(by_row or {})
 
     def take(self, batch: MessageBatch) -> None:
         """Takes the next messages."""
@@ -152,10 +152,14 @@ class SessionPlaces(Portable):
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops connections that nobody asks for any more."""
-        self.by_row = {row: place for row, place in self.by_row.items() if place.connection not in connections}
+        self.by_row = {row: message_place for row, message_place in self.by_row.items() if message_place.connection not in connections}
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[Rows]) -> Self:
         """Joins the places of readings of different connections; ``connections``: for each reading, the new numbers of its connections."""
-        places = [(row, renumbered(place, of)) for part, of in zip(parts, connections, strict=True) for row, place in part.by_row.items()]
-        return cls(dict(sorted(places, key=lambda item: item[0])[:MOST_PLACES]))
+        row_places = [
+            (row, renumbered(message_place, new_numbers))
+            for reading, new_numbers in zip(readings, connections, strict=True)
+            for row, message_place in reading.by_row.items()
+        ]
+        return cls(dict(sorted(row_places, key=lambda item: item[0])[:MOST_PLACES]))

@@ -17,8 +17,8 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
-from dcpinspect.streams.grouping import Groups, Names
-from dcpinspect.streams.logs import KnownLog, Told, told_at
+from dcpinspect.streams.grouping import Groups, NameNumbers
+from dcpinspect.streams.logs import KnownLog, LogsInOrder, told_at
 
 MANY_VBUCKETS = 4
 """So many vbuckets at once are no accident of a few."""
@@ -59,8 +59,8 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
             changes[client, context.logs.origins[change.log.connection]].append(change)
     numbers = _streams(context) if changes else {}
     streams = cache(lambda client, vbucket: _Streams(context, numbers.get((client, vbucket), ())))
-    for (client, _), mine in changes.items():
-        for several in _at_once(mine):
+    for (client, _), client_changes in changes.items():
+        for several in _at_once(client_changes):
             followed = [streams(client, change.vbucket).followed(change) for change in several]
             if len(several) >= MANY_VBUCKETS and None not in followed:
                 for change, number in zip(several, followed, strict=True):
@@ -73,15 +73,15 @@ def _of_clients(context: Context) -> Iterator[tuple[str, int, Sequence[KnownLog]
 
     Logs that are all the same are left out.
     """
-    logs, told = context.logs, context.logs.told
-    buckets = Names({number: bucket for number, (_, bucket) in logs.origins.items()}, len(context.names.of))
-    client = context.names.of[told.connection]
-    in_order = np.lexsort((told.place.row, told.place.time))
-    groups = Groups([client, buckets.of[told.connection], told.vbucket], in_order[client[in_order] >= 0])
+    logs, all_logs = context.logs, context.logs.told
+    buckets = NameNumbers({number: bucket for number, (_, bucket) in logs.origins.items()}, len(context.names.of))
+    client = context.names.of[all_logs.connection]
+    in_order = np.lexsort((all_logs.place.row, all_logs.place.time))
+    groups = Groups([client, buckets.of[all_logs.connection], all_logs.vbucket], in_order[client[in_order] >= 0])
     before = groups.previous
-    differs = (before >= 0) & (told.log != told.log[before])
+    differs = (before >= 0) & (all_logs.log != all_logs.log[before])
     for rows in groups.having(differs):
-        yield context.clients[int(told.connection[rows[0]])], int(told.vbucket[rows[0]]), Told(logs, np.array(rows))
+        yield context.clients[int(all_logs.connection[rows[0]])], int(all_logs.vbucket[rows[0]]), LogsInOrder(logs, np.array(rows))
 
 
 def _changes(vbucket: int, logs: Sequence[KnownLog]) -> Iterator[_Change]:
@@ -101,7 +101,7 @@ def _at_once(changes: Sequence[_Change]) -> Iterator[Sequence[_Change]]:
     """Yields groups of changes that were told soon after each other; each vbucket once."""
     several: dict[int, _Change] = {}
     latest = 0
-    for change in sorted(changes, key=lambda one: told_at(one.log)):
+    for change in sorted(changes, key=lambda later_change: told_at(later_change.log)):
         if several and (change.log.at.time_ns - latest > PATIENCE_NS or change.vbucket in several):
             yield list(several.values())
             several = {}
@@ -120,18 +120,18 @@ class _Streams:
         self._on_branch: dict[int, list[tuple[tuple[int, int], int]]] = defaultdict(list)
         """By the newest branch of the log with which it was accepted: when and in which row each stream was accepted, and its number."""
         is_accepted = (rows.request.form > 0) & (rows.answer == w.A_ACCEPTED)
-        for place in np.flatnonzero(is_accepted).tolist():
-            uuid, at = context.logs.newest(numbers[place]), rows[place].answered
+        for index in np.flatnonzero(is_accepted).tolist():
+            uuid, answer_place = context.logs.newest(numbers[index]), rows[index].answered
             if uuid is not None:
-                self._on_branch[uuid].append(((int(at.time), int(at.row)), numbers[place]))
+                self._on_branch[uuid].append(((int(answer_place.time), int(answer_place.row)), numbers[index]))
         for several in self._on_branch.values():
             several.sort()
 
     def followed(self, change: _Change) -> int | None:
         """Returns the first stream on the new branch; None for none."""
         several = self._on_branch.get(change.log.entries[0][0], ())
-        place = bisect_left(several, told_at(change.log), key=lambda one: one[0])
-        return several[place][1] if place < len(several) else None
+        index = bisect_left(several, told_at(change.log), key=lambda accepted: accepted[0])
+        return several[index][1] if index < len(several) else None
 
     def between(self, since_ns: int, until_ns: int) -> Sequence[int]:
         """Returns the streams that were opened between two times."""
@@ -153,9 +153,9 @@ def _occurrence(context: Context, change: _Change, number: int, streams: _Stream
     opened_ns = int(context.streams.opened.time[number])
     origins, told_ns = context.logs.origins, change.before.at.time_ns
     between = [
-        one
-        for one in streams.between(told_ns, opened_ns)
-        if origins[int(context.streams.connection[one])][1] == origins[change.log.connection][1]
+        stream
+        for stream in streams.between(told_ns, opened_ns)
+        if origins[int(context.streams.connection[stream])][1] == origins[change.log.connection][1]
     ]
     answer = context.answer(number)
     message = f"a new branch 0x{uuid:016x} from {seqno}, followed" + (f" in row {answer.row}" if answer is not None else "")

@@ -25,7 +25,7 @@ def _no_rows() -> Rows:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class MessagePlace:
     """A message that shows something."""
 
     row: int
@@ -40,7 +40,7 @@ class Place:
     time_ns: int
 
 
-Key = tuple[str, Severity, str | None, int, int | None, int | None]
+FindingKey = tuple[str, Severity, str | None, int, int | None, int | None]
 """Rule, severity, cause, connection, vbucket, stream-id: what occurrences of one thing have in common."""
 
 
@@ -54,7 +54,7 @@ class Occurrence:
     """One sentence, without the place, which every view adds in its own way."""
     connection: int
     """Number of the connection; 0 or below: a log or a checkpoint, not a connection. Each of their clients has a number of its own."""
-    places: tuple[Place, ...]
+    places: tuple[MessagePlace, ...]
     """Messages that show the case, the offender first."""
     vbucket: int | None = None
     """The vbucket; None: the whole connection."""
@@ -76,7 +76,7 @@ class Occurrence:
     """Number of the stream that the occurrence is about."""
     explains: Collection[int] = ()
     """Numbers of the streams whose findings are effects of this occurrence, if the rule may have such effects."""
-    effect_of: Key | None = None
+    effect_of: FindingKey | None = None
     """Key of what this occurrence is an effect of, if that is known without ``explains``."""
     facts: Mapping[str, int | str] = field(default_factory=dict)
     """Values that differ from one occurrence to the next, by the heading of their column."""
@@ -92,7 +92,7 @@ class Occurrence:
     """Rows of all messages that show it, if they are more than the first of ``places``."""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> FindingKey:
         """What the occurrence has in common with others that are the same thing."""
         return self.rule, self.severity, self.cause, self.connection, self.vbucket, self.sid
 
@@ -116,7 +116,7 @@ class Finding:
     vbuckets: tuple[int, ...]
     """The vbuckets, sorted; empty: the whole connection."""
     sid: int | None
-    places: tuple[Place, ...]
+    places: tuple[MessagePlace, ...]
     """Evidence: messages that show the finding, the first offender first."""
     seqnos: tuple[int, ...]
     first_time_ns: int
@@ -143,7 +143,7 @@ class Finding:
     """Row of the message that shows that the trouble is over."""
     facts: Mapping[str, int | str] = field(default_factory=dict)
     """Numbers that the message speaks of, by the heading of their column."""
-    latest: Place | None = None
+    latest: MessagePlace | None = None
     """The latest offender."""
     rows: Rows = field(default_factory=_no_rows, compare=False, repr=False)
     """Rows of all messages that show it, rising, if somebody asked for them (``Collector``); otherwise empty."""
@@ -166,9 +166,9 @@ class Finding:
     @property
     def id(self) -> str:
         """A hash that is equal in every reading of the same captures, and differs between the findings of one reading."""
-        parts = (self.rule, self.cause, self.connections or self.clients, self.vbuckets, self.sid)
-        places = [(one.connection, one.direction, one.stream_offset) for one in self.places[:1]]
-        return sha256(repr((*parts, *places)).encode()).hexdigest()[:12]
+        id_fields = (self.rule, self.cause, self.connections or self.clients, self.vbuckets, self.sid)
+        evidence = [(place.connection, place.direction, place.stream_offset) for place in self.places[:1]]
+        return sha256(repr((*id_fields, *evidence)).encode()).hexdigest()[:12]
 
     @property
     def each(self) -> tuple[Finding, ...]:
@@ -190,16 +190,16 @@ class Finding:
         return ", ".join(filter(None, [f"{vbuckets}{'' if self.sid is None else f' stream-id {self.sid}'}", connections]))
 
 
-def connections_of(one: Finding) -> str:
+def connections_of(finding: Finding) -> str:
     """Returns the connections of a finding by their numbers; empty if it has none."""
-    return f"connection{'s' if len(one.connections) > 1 else ''} {ranges(one.connections)}" if one.connections else ""
+    return f"connection{'s' if len(finding.connections) > 1 else ''} {ranges(finding.connections)}" if finding.connections else ""
 
 
-def who_alone(found: Finding) -> str:
+def who_alone(finding: Finding) -> str:
     """Returns the clients of a finding in words, if no connection of a capture tells them."""
-    if not found.clients:
+    if not finding.clients:
         return ""
-    return f"client {found.clients[0]}" if len(found.clients) == 1 else f"{len(found.clients)} clients"
+    return f"client {finding.clients[0]}" if len(finding.clients) == 1 else f"{len(finding.clients)} clients"
 
 
 MOST_RANGES = 12
@@ -208,12 +208,12 @@ MOST_RANGES = 12
 
 def ranges(numbers: Iterable[int]) -> str:
     """Returns sorted numbers as ranges (1, 5–9), and how many numbers there are beyond the first ranges."""
-    out: list[list[int]] = []
+    bounds: list[list[int]] = []
     for number in numbers:
-        if out and number == out[-1][1] + 1:
-            out[-1][1] = number
+        if bounds and number == bounds[-1][1] + 1:
+            bounds[-1][1] = number
         else:
-            out.append([number, number])
-    more = sum(high - low + 1 for low, high in out[MOST_RANGES:])
-    shown = ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in out[:MOST_RANGES])
-    return f"{shown} and {more} more" if more else shown
+            bounds.append([number, number])
+    more = sum(high - low + 1 for low, high in bounds[MOST_RANGES:])
+    range_text = ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in bounds[:MOST_RANGES])
+    return f"{range_text} and {more} more" if more else range_text

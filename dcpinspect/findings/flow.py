@@ -10,7 +10,7 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import STALLED, Cost
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import LONG_NS, SIDES, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import NO_ROWS, Rows
@@ -143,21 +143,25 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         yield from _overruns(context, link, watched, is_whole=is_whole)
     for number, examples in sorted(flow.unasked.items()):
         control = context.session(number).controls.get("connection_buffer_size")
-        places = [context.said(number, place, of_consumer=True) for place in examples.told]
-        asked = _asked_above(context, number)
-        if number in context.by_number and (control is None or places[0].row < control.row or asked is not None):
+        evidence = [context.said(number, example_place, of_consumer=True) for example_place in examples.told]
+        asked_size = _asked_above(context, number)
+        if number in context.by_number and (control is None or evidence[0].row < control.row or asked_size is not None):
             message = "acknowledged although flow control is off"
             message += (
-                f": servers before 7.6 keep only the lower 32 bits of the window of {asked:,}, and these are 0" if asked is not None else ""
+                f": servers before 7.6 keep only the lower 32 bits of the window of {asked_size:,}, and these are 0"
+                if asked_size is not None
+                else ""
             )
-            yield from _of("ack-without-window", "note", message, [[place] for place in places], examples.count, rows=examples.rows)
+            yield from _of(
+                "ack-without-window", "note", message, [[example_place] for example_place in evidence], examples.count, rows=examples.rows
+            )
 
 
 def _of(
     rule: str,
     severity: Severity,
     message: str,
-    places: Sequence[Sequence[Place]],
+    evidence: Sequence[Sequence[MessagePlace]],
     count: int,
     cause: str | None = None,
     until_ns: int = 0,
@@ -167,23 +171,32 @@ def _of(
     shared: str | None = None,
     rows: Rows = NO_ROWS,
 ) -> Iterator[Occurrence]:
-    """Yields occurrences for something that happened ``count`` times, of which ``places`` are told.
+    """Yields occurrences for something that happened ``count`` times, of which ``evidence`` are told.
 
     The worst one comes first: the message is about it. ``rows``: rows of all.
     """
-    rows = np.union1d(rows, [one[0].row for one in places]) if len(rows) else rows
-    for number, one in enumerate(places):
-        times, connection = count - len(places) + 1 if number == 0 else 1, one[0].connection
-        found = Occurrence(
-            rule, severity, message, connection, tuple(one), cause=cause, next=next_, count=times, last_time_ns=until_ns, closes=closes
+    rows = np.union1d(rows, [message_places[0].row for message_places in evidence]) if len(rows) else rows
+    for number, message_places in enumerate(evidence):
+        times, connection = count - len(evidence) + 1 if number == 0 else 1, message_places[0].connection
+        overrun = Occurrence(
+            rule,
+            severity,
+            message,
+            connection,
+            tuple(message_places),
+            cause=cause,
+            next=next_,
+            count=times,
+            last_time_ns=until_ns,
+            closes=closes,
         )
-        yield replace(found, is_over=is_over, shared=shared, rows=rows if number == 0 else ())
+        yield replace(overrun, is_over=is_over, shared=shared, rows=rows if number == 0 else ())
 
 
 def _asked_above(context: Context, number: int) -> int | None:
     """Returns the window that the consumer was granted, if it is larger than a server can keep."""
-    asked = window_asked(context.session(number).control("connection_buffer_size") or "")
-    return asked if asked is not None and asked > MOST_WINDOW else None
+    asked_size = window_asked(context.session(number).control("connection_buffer_size") or "")
+    return asked_size if asked_size is not None and asked_size > MOST_WINDOW else None
 
 
 def _next(context: Context, link: Link, cause: str | None) -> str | None:
@@ -215,8 +228,8 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
     if last is not None:
         events.append(last)
         count += 1
-    asked = _asked_above(context, link.number)
-    if not events or (asked is not None and (watched.overruns.count or watched.window.overrun.before)):
+    asked_size = _asked_above(context, link.number)
+    if not events or (asked_size is not None and (watched.overruns.count or watched.window.overrun.before)):
         return
     is_closed = link.closed in ("fin", "rst") and link.closed_by == context.producer(link.number)
     is_given_up = last is not None and is_closed and last.time_ns >= STUCK_NS
@@ -231,13 +244,13 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
         message += f", then the {SIDES[link.closed_by]} closed the connection"
     if worst.time_ns >= STUCK_NS:
         message += f"; a server may give up after {STUCK_NS // 10**9} s"
-    if asked is not None and worst.window == asked & MOST_WINDOW:
-        message += f"; the consumer asked for {asked:,}, and servers before 7.6 keep only the lower 32 bits"
-    places = []
+    if asked_size is not None and worst.window == asked_size & MOST_WINDOW:
+        message += f"; the consumer asked for {asked_size:,}, and servers before 7.6 keep only the lower 32 bits"
+    evidence = []
     for event in events:
         full = context.said(link.number, event.at)
         ack = context.said(link.number, event.ack, of_consumer=True)
-        places.append([full, ack] if ack.row else [full])
+        evidence.append([full, ack] if ack.row else [full])
     until = max(event.at.time_ns + event.time_ns for event in events)
     is_open = last is not None and last.time_ns >= LONG_NS
     severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"
@@ -246,7 +259,7 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
         "flow-control-stall",
         severity,
         message,
-        places,
+        evidence,
         count,
         until_ns=until,
         closes=closes,
@@ -270,18 +283,18 @@ def _last_stall(context: Context, link: Link, watched: Watched) -> Pressure | No
 
 def _under(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
     window, fit = watched.window, watched.fit
-    places = [context.said(link.number, At.of(place), of_consumer=True) for place in (window.missed, window.latest_ack)]
+    evidence = [context.said(link.number, At.of(message_place), of_consumer=True) for message_place in (window.missed, window.latest_ack)]
     if 0 < fit < w.OVER.start:
-        way, cause = watched.ways[fit], w.WAYS[fit]
-        message = f"under-acknowledged by {way.less:,} bytes: {way.affected:,} x {_WHAT[cause]}"
+        watched_way, cause = watched.ways[fit], w.WAYS[fit]
+        message = f"under-acknowledged by {watched_way.less:,} bytes: {watched_way.affected:,} x {_WHAT[cause]}"
         next_ = _next(context, link, cause)
-        yield from _of("under-acknowledged", "warning", message, [places], window.acks, cause, next_=next_)
+        yield from _of("under-acknowledged", "warning", message, [evidence], window.acks, cause, next_=next_)
         return
     only_grew = watched.fits_nothing and window.acks >= w.ENOUGH_WITHOUT and not window.has_fallen
     if is_whole and only_grew and _last_stall(context, link, watched) is not None:
         grown = f"unacknowledged bytes only grew over {window.acks:,} acknowledgements, to {window.after_ack:,}"
         message = f"under-acknowledged: {grown} of {window.size:,}"
-        yield from _of("under-acknowledged", "warning", message, [places], window.acks, NO_FIT, next_=_next(context, link, NO_FIT))
+        yield from _of("under-acknowledged", "warning", message, [evidence], window.acks, NO_FIT, next_=_next(context, link, NO_FIT))
 
 
 def _over(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
@@ -292,11 +305,11 @@ def _over(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> 
     if not excess.count:
         return
     cause = w.WAYS[watched.fit] if watched.fit in w.OVER else None
-    places = [context.said(link.number, At.of(place), of_consumer=True) for place in (excess.first, excess.last)]
+    evidence = [context.said(link.number, At.of(message_place), of_consumer=True) for message_place in (excess.first, excess.last)]
     rows = np.append(watched.excesses.rows, excess.last.row)  # the end may have shown that this acknowledgement is too much
     message = f"acknowledged {excess.acked:,} bytes, sent {excess.counted:,}"
     next_ = _next(context, link, cause)
-    yield from _of("over-acknowledged", "warning", message, [list(dict.fromkeys(places))], excess.count, cause, next_=next_, rows=rows)
+    yield from _of("over-acknowledged", "warning", message, [list(dict.fromkeys(evidence))], excess.count, cause, next_=next_, rows=rows)
 
 
 def _overruns(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
@@ -312,8 +325,8 @@ def _overruns(context: Context, link: Link, watched: Watched, *, is_whole: bool)
         return
     events.sort(key=lambda event: event.window - event.used)
     message = f"{events[0].used - events[0].window:,} bytes past the window of {events[0].window:,}"
-    places = [[context.said(link.number, event.at)] for event in events]
-    yield from _of("flow-control-overrun", "warning", message, places, count, shared="bytes past the window", rows=watched.overruns.rows)
+    evidence = [[context.said(link.number, event.at)] for event in events]
+    yield from _of("flow-control-overrun", "warning", message, evidence, count, shared="bytes past the window", rows=watched.overruns.rows)
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import LOST, Cost
-from dcpinspect.findings.finding import Occurrence, Place, ranges
+from dcpinspect.findings.finding import MessagePlace, Occurrence, ranges
 from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
@@ -76,27 +76,32 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     yield from (_missing(context, list(ones), with_keys=finished.with_keys) for _, ones in missing)
 
 
-def _between(one: Missing) -> tuple[int, int]:
+def _between(missing_event: Missing) -> tuple[int, int]:
     """Returns the stream that lacks events, and the one that has them."""
-    return one.stream, one.other
+    return missing_event.stream, missing_event.other
 
 
 def _missing(context: Context, ones: list[Missing], *, with_keys: bool) -> Occurrence:
     """Returns the occurrence of all events that one stream lacks and another one has."""
     first = ones[0]
-    seqnos = sorted(plain(seqno) for one in ones for seqno in one.seqnos)
+    seqnos = sorted(plain(seqno) for missing_event in ones for seqno in missing_event.seqnos)
     if len(seqnos) == 1:
-        what = f"{f'{key_text(first.event)} ' if with_keys else ''}seqno {seqnos[0]} was"
+        missing_text = f"{f'{key_text(first.event)} ' if with_keys else ''}seqno {seqnos[0]} was"
     else:
-        what = f"{len(seqnos)} documents, seqnos {ranges(seqnos)}, were"
-    message = f"{what} sent to {elsewhere(context, first.stream, first.other)}, not here"
-    here = [context.marker(one.snapshot) if one.gap is None else context.at(one.stream, At.of(one.gap.ends)) for one in ones]
-    there = [context.at(one.other, At.of(one.event.place)) for one in ones]
-    places = [place for pair in zip(here[:SHOWN], there, strict=False) for place in pair]
-    told = occurrence(
-        context, first.stream, "item-missing", "error", message, places, seqnos=tuple(seqnos[:MOST_SEQNOS]), count=len(seqnos)
+        missing_text = f"{len(seqnos)} documents, seqnos {ranges(seqnos)}, were"
+    message = f"{missing_text} sent to {elsewhere(context, first.stream, first.other)}, not here"
+    gap_places = [
+        context.marker(missing_event.snapshot)
+        if missing_event.gap is None
+        else context.at(missing_event.stream, At.of(missing_event.gap.ends))
+        for missing_event in ones
+    ]
+    other_places = [context.at(missing_event.other, At.of(missing_event.event.place)) for missing_event in ones]
+    evidence = [message_place for pair in zip(gap_places[:SHOWN], other_places, strict=False) for message_place in pair]
+    missing_documents = occurrence(
+        context, first.stream, "item-missing", "error", message, evidence, seqnos=tuple(seqnos[:MOST_SEQNOS]), count=len(seqnos)
     )
-    return replace(told, rows=[place.row for place in here])
+    return replace(missing_documents, rows=[message_place.row for message_place in gap_places])
 
 
 def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity, words: Callable[[int, int], str]) -> Iterator[Occurrence]:
@@ -106,22 +111,22 @@ def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity, words: Ca
     order = np.lexsort((gaps.after, gaps.ends.row, *keys))
     changes = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
     for numbers in np.split(order, np.flatnonzero(changes) + 1) if len(gaps) else ():
-        shown = numbers if len(numbers) <= SHOWN else [*numbers[:SHOWN], numbers[-1]]
-        for place, number in enumerate(shown):
+        shown_gaps = numbers if len(numbers) <= SHOWN else [*numbers[:SHOWN], numbers[-1]]
+        for index, number in enumerate(shown_gaps):
             gap = gaps[number]
             after, before = plain(gap.after), plain(gap.before)
-            places = (context.at(gap.stream, At.of(place)) for place in (gap.ends, gap.begins))
-            others = gaps.ends.row[numbers[SHOWN:]] if place == SHOWN else ()
-            told = _occurrence(context, rule, severity, words(after, before), gap, *places, seqnos=(after, before))
-            yield replace(told, count=len(others), rows=others) if len(others) else told
+            evidence = (context.at(gap.stream, At.of(message_place)) for message_place in (gap.ends, gap.begins))
+            other_rows = gaps.ends.row[numbers[SHOWN:]] if index == SHOWN else ()
+            gap_occurrence = _occurrence(context, rule, severity, words(after, before), gap, *evidence, seqnos=(after, before))
+            yield replace(gap_occurrence, count=len(other_rows), rows=other_rows) if len(other_rows) else gap_occurrence
 
 
 def _occurrence(
-    context: Context, rule: str, severity: Severity, message: str, gap: Gap, *places: Place, seqnos: tuple[int, ...]
+    context: Context, rule: str, severity: Severity, message: str, gap: Gap, *evidence: MessagePlace, seqnos: tuple[int, ...]
 ) -> Occurrence:
     stream = context.streams[gap.stream]
     sid = stream.sid if stream.sid >= 0 else None
-    return Occurrence(rule, severity, message, stream.connection, places, stream.vbucket, sid, seqnos=seqnos)
+    return Occurrence(rule, severity, message, stream.connection, evidence, stream.vbucket, sid, seqnos=seqnos)
 
 
 def _seqnos(after: int, before: int) -> str:
@@ -137,12 +142,12 @@ def _without_cause(after: int, before: int) -> str:
     return f"{_seqnos(after, before)} missing between {after} and {before}, no cause fits"
 
 
-def elsewhere(context: Context, stream: int, other: int) -> str:
+def elsewhere(context: Context, stream: int, other_stream: int) -> str:
     """Names the stream that something was sent on, for readers who look at another stream."""
-    mine, theirs = context.streams[stream], context.streams[other]
-    if mine.connection != theirs.connection:
-        return f"connection {theirs.connection}"
-    return f"stream-id {theirs.sid}" if mine.sid != theirs.sid else f"stream #{theirs.ordinal}"
+    own_row, other_row = context.streams[stream], context.streams[other_stream]
+    if own_row.connection != other_row.connection:
+        return f"connection {other_row.connection}"
+    return f"stream-id {other_row.sid}" if own_row.sid != other_row.sid else f"stream #{other_row.ordinal}"
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

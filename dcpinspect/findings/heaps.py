@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.findings.finding import Key, Occurrence, Place
+from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
 from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
 from dcpinspect.records import dataclass
 
@@ -25,14 +25,14 @@ class Heap:
 
     shown: list[Occurrence]
     """The first occurrences, without ``rows``."""
-    last: tuple[Place, ...] = ()
+    last: tuple[MessagePlace, ...] = ()
     count: int = 0
     unnamed: int = 0
     """Number of messages of single occurrences that are not among the places of those."""
     last_time_ns: int = 0
-    cause: Key | None = None
+    cause: FindingKey | None = None
     """Key of the finding that these occurrences are effects of."""
-    advice: dict[str | None, Place | None] = field(default_factory=dict)
+    advice: dict[str | None, MessagePlace | None] = field(default_factory=dict)
     """Each advice with the message that first led to it. ``MOST_ADVICE`` + 1 entries mean that there are too many to name."""
     rows: array[int] | None = None
     """Rows of the messages that show the finding; None if they are not wanted."""
@@ -44,7 +44,7 @@ class Heap:
 
     def changed(self, **changes: Any) -> Heap:
         """Returns a heap whose occurrences have these values changed."""
-        return replace(self, shown=[replace(one, **changes) for one in self.shown])
+        return replace(self, shown=[replace(occurrence, **changes) for occurrence in self.shown])
 
     def add(self, occurrence: Occurrence) -> None:
         """Counts one more occurrence."""
@@ -55,12 +55,12 @@ class Heap:
         if len(self.advice) <= MOST_ADVICE:
             self.advice.setdefault(occurrence.next, next(iter(occurrence.places), None))
         if self.rows is not None:
-            shown = occurrence.rows if len(occurrence.rows) else [place.row for place in occurrence.places[:1]]
-            self.rows.frombytes(np.asarray(shown, np.int64).tobytes())
+            rows = occurrence.rows if len(occurrence.rows) else [message_place.row for message_place in occurrence.places[:1]]
+            self.rows.frombytes(np.asarray(rows, np.int64).tobytes())
         self.count += occurrence.count
         if len(occurrence.rows) > occurrence.count:
-            self.unnamed += len({*occurrence.rows} - {place.row for place in occurrence.places})
-        times = [place.time_ns for place in occurrence.places]
+            self.unnamed += len({*occurrence.rows} - {message_place.row for message_place in occurrence.places})
+        times = [message_place.time_ns for message_place in occurrence.places]
         self.last_time_ns = max(self.last_time_ns, occurrence.last_time_ns, occurrence.time_ns, *times)
 
     @classmethod
@@ -68,59 +68,65 @@ class Heap:
         """Joins heaps that were gathered from different messages, in any order. Rows are left out."""
         in_order = sorted(heaps, key=lambda heap: heap.first.places[:1])
         count = sum(heap.count for heap in heaps)
-        found = replace(
+        joined_heap = replace(
             in_order[0],
-            shown=sorted((one for heap in in_order for one in heap.shown), key=lambda one: one.places[:1])[:SHOWN],
-            last=max((places for heap in in_order for places in heap.named), default=()) if count > SHOWN else (),
+            shown=sorted((item for heap in in_order for item in heap.shown), key=lambda item: item.places[:1])[:SHOWN],
+            last=max((evidence for heap in in_order for evidence in heap.named), default=()) if count > SHOWN else (),
             count=count,
             unnamed=sum(heap.unnamed for heap in heaps),
             last_time_ns=max(heap.last_time_ns for heap in heaps),
             advice={},
         )
-        for what, place in sorted((one for heap in in_order for one in heap.advice.items()), key=lambda one: one[1].row if one[1] else 0):
-            if len(found.advice) <= MOST_ADVICE:
-                found.advice.setdefault(what, place)
-        return found
+        for advice_text, advice_place in sorted(
+            (item for heap in in_order for item in heap.advice.items()), key=lambda item: item[1].row if item[1] else 0
+        ):
+            if len(joined_heap.advice) <= MOST_ADVICE:
+                joined_heap.advice.setdefault(advice_text, advice_place)
+        return joined_heap
 
-    def only_rows(self, kept: Callable[[Rows], Mask]) -> Heap:
-        """Returns a heap with only the rows that ``kept`` chooses."""
+    def only_rows(self, is_kept: Callable[[Rows], Mask]) -> Heap:
+        """Returns a heap with only the rows that ``is_kept`` chooses."""
         if self.rows is None:
             return self
         rows = as_rows(self.rows)
-        return replace(self, rows=array("q", rows[kept(rows)].tobytes()))
+        return replace(self, rows=array("q", rows[is_kept(rows)].tobytes()))
 
-    def without(self, is_out: Callable[[Place], bool]) -> Heap | None:
+    def without(self, is_out: Callable[[MessagePlace], bool]) -> Heap | None:
         """Returns a heap without the occurrences whose first message ``is_out``; None if no occurrence is left. Rows stay."""
-        shown = [one for one in self.shown if not one.places or not is_out(one.places[0])]
+        kept_occurrences = [occurrence for occurrence in self.shown if not occurrence.places or not is_out(occurrence.places[0])]
         is_last_out = bool(self.last) and is_out(self.last[0])
-        if len(shown) == len(self.shown) and not is_last_out:
+        if len(kept_occurrences) == len(self.shown) and not is_last_out:
             return self
-        if not shown:
+        if not kept_occurrences:
             return None
-        left = len(shown) if is_last_out else self.count - len(self.shown) + len(shown)
-        advice = {what: place for what, place in self.advice.items() if place is None or not is_out(place)}
-        return replace(self, shown=shown, last=() if is_last_out else self.last, count=left, advice=advice)
+        remaining = len(kept_occurrences) if is_last_out else self.count - len(self.shown) + len(kept_occurrences)
+        advice = {
+            advice_text: advice_place
+            for advice_text, advice_place in self.advice.items()
+            if advice_place is None or not is_out(advice_place)
+        }
+        return replace(self, shown=kept_occurrences, last=() if is_last_out else self.last, count=remaining, advice=advice)
 
     @property
     def first_time_ns(self) -> int:
         """Time when the first occurrence began; 0: nobody knows."""
-        began = [*(one.began_ns for one in self.shown), *(place.time_ns for place in self.last[:1])]
-        return min((one for one in began if one), default=0)
+        began = [*(occurrence.began_ns for occurrence in self.shown), *(last_place.time_ns for last_place in self.last[:1])]
+        return min((time_ns for time_ns in began if time_ns), default=0)
 
     @property
     def span(self) -> tuple[int, int]:
         """Capture times of the first message and of the last, in nanoseconds."""
-        return min((place.time_ns for place in self.places if place.time_ns), default=0), self.last_time_ns
+        return min((message_place.time_ns for message_place in self.places if message_place.time_ns), default=0), self.last_time_ns
 
     @property
-    def named(self) -> list[tuple[Place, ...]]:
+    def named(self) -> list[tuple[MessagePlace, ...]]:
         """The messages of each kept occurrence that has some; the offending message comes first."""
-        return [places for places in (*(one.places for one in self.shown), self.last) if places]
+        return [evidence for evidence in (*(occurrence.places for occurrence in self.shown), self.last) if evidence]
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[MessagePlace, ...]:
         """The messages that the finding names, each once."""
-        return tuple(dict.fromkeys(place for places in self.named for place in places))
+        return tuple(dict.fromkeys(message_place for evidence in self.named for message_place in evidence))
 
 
 def as_rows(rows: array[int] | None) -> Rows:

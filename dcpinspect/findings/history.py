@@ -101,14 +101,14 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     for numbers in context.of_client.having(rolled | ended, 2):
         yield from _all_loops(context, numbers, rolled, ended)
     clients = Clients(context)
-    whole = list(_no_common_history(context))
-    explained = {number for _, numbers in whole for number in numbers}
-    yield from (found for found, _ in whole)
+    no_common = list(_no_common_history(context))
+    explained = {number for _, numbers in no_common for number in numbers}
+    yield from (occurrence_of for occurrence_of, _ in no_common)
     for numbers in context.of_client.having(rolled):
-        for place, number in enumerate(numbers):
+        for index, number in enumerate(numbers):
             if not rolled[number]:
                 continue
-            before = numbers[place - 1] if place else -1
+            before = numbers[index - 1] if index else -1
             wrong = _wrong_entry(context, clients, number, before) if before >= 0 and rolled[before] else None
             if wrong is not None:
                 yield wrong
@@ -137,14 +137,14 @@ def _all_loops(context: Context, numbers: Sequence[int], are_rollbacks: Mask, ar
 
 def _are_rollbacks(context: Context) -> Mask:
     streams = context.streams
-    found: Mask = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0) & (streams.rollback != UNREAD_SEQNO)
-    return found
+    mask: Mask = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0) & (streams.rollback != UNREAD_SEQNO)
+    return mask
 
 
 def _ended_for_rollback(context: Context) -> Mask:
     streams = context.streams
-    found: Mask = (streams.state == ENDED) & (streams.reason == _END_ROLLBACK) & (streams.request.form > 0)
-    return found
+    mask: Mask = (streams.state == ENDED) & (streams.reason == _END_ROLLBACK) & (streams.request.form > 0)
+    return mask
 
 
 def _wrong_entry(context: Context, clients: Clients, number: int, previous: int) -> Occurrence | None:
@@ -154,16 +154,19 @@ def _wrong_entry(context: Context, clients: Clients, number: int, previous: int)
     if not uuid or row.request.start > context.streams.rollback[previous]:
         return None
     bucket = context.logs.origins[int(row.connection)][1]
-    asked = int(row.opened.time), int(row.opened.row)
+    request_place = int(row.opened.time), int(row.opened.row)
     sent = context.sent(number)
-    place = sent.place(*asked, side="left")
-    log = next((sent[one] for one in range(place - 1, -1, -1) if context.logs.origins[sent[one].connection][1] == bucket), None)
+    sent_before = sent.place(*request_place, side="left")
+    log = next(
+        (sent[log_index] for log_index in range(sent_before - 1, -1, -1) if context.logs.origins[sent[log_index].connection][1] == bucket),
+        None,
+    )
     right = log.newest_below(start) if log is not None else None
     if log is None or right is None or right == uuid:
         return None
     told_ns = log.at.time_ns
-    is_heard = clients.may_have_heard(log.connection, told_ns, asked[0])
-    if is_heard or clients.may_have_said(log.connection, told_ns, asked[0], vbucket=int(row.vbucket)):
+    is_heard = clients.may_have_heard(log.connection, told_ns, request_place[0])
+    if is_heard or clients.may_have_said(log.connection, told_ns, request_place[0], vbucket=int(row.vbucket)):
         return None  # another log, or the request is missing that tells whose log it is
     message = f"used uuid 0x{uuid:016x}; the log of row {log.at.row} gives 0x{right:016x} for {start}"
     return occurrence(
@@ -192,10 +195,10 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
     # without a log that told the client better, the uuid may be right, and older than the capture: a failover may have lost its branch
     is_older = not context.sent(number).place(int(row.opened.time), int(row.opened.row), side="left")
     severity: Severity = "note" if is_older and clients.may_be_granted_after(number) else "warning"
-    entries = ", ".join(f"0x{own:016x} from {seqno}" for own, seqno in log.entries[:SHOWN])
+    entries = ", ".join(f"0x{entry_uuid:016x} from {seqno}" for entry_uuid, seqno in log.entries[:SHOWN])
     more = ", …" if len(log.entries) > SHOWN else ""
     message = f"uuid 0x{uuid:016x} is unknown to the producer (log: {entries}{more})"
-    places = (context.request(number), context.answer(number), context.log_place(log))
+    evidence = (context.request(number), context.answer(number), context.log_place(log))
     start = plain(row.request.start)
     facts: dict[str, int | str] = {"asked": start, "uuid": f"0x{uuid:016x}"}
     wrong, shared = wrong_position(context, clients, number, "unknown-uuid"), "uuids are unknown to the producer"
@@ -206,7 +209,7 @@ def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[O
         "unknown-vbucket-uuid",
         severity,
         message,
-        places,
+        evidence,
         cause=wrong.cause if wrong is not None else None,
         seqnos=(start,),
         shared=shared,
@@ -228,23 +231,25 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
         if any(plain(streams.rollback[number]) for number in rolled):
             continue
         later = {number: context.logs.after(number) for number in rolled}
-        known = [number for number in rolled if later[number]]
-        if not known or not all(later[number].are_whole for number in known):
+        with_log = [number for number in rolled if later[number]]
+        if not with_log or not all(later[number].are_whole for number in with_log):
             continue
-        if any(context.logs.names_after(number, int(streams.request.uuid[number]) & _MASK) for number in known):
+        if any(context.logs.names_after(number, int(streams.request.uuid[number]) & _MASK) for number in with_log):
             continue
         times = [int(streams.answered.time[number]) for number in rolled]
         message = f"{len(vbuckets)} vbuckets rolled back to 0 in {duration((max(times) - min(times)) / 1e9)}: no uuid in common"
-        shown = [place for number in rolled[:SHOWN] for place in (context.request(number), context.answer(number))]
-        shown.append(context.log_place(later[known[0]][0]))
-        places = tuple(place for place in shown if place is not None)
+        candidate_places = [
+            message_place for number in rolled[:SHOWN] for message_place in (context.request(number), context.answer(number))
+        ]
+        candidate_places.append(context.log_place(later[with_log[0]][0]))
+        evidence = tuple(message_place for message_place in candidate_places if message_place is not None)
         yield (
             Occurrence(
                 "no-common-history",
                 "warning",
                 message,
                 connection,
-                places,
+                evidence,
                 vbuckets=tuple(vbuckets),
                 seqnos=(0,),
                 last_time_ns=max(times),
@@ -256,8 +261,8 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
 
 def _rows(*rows: Rows) -> Rows:
     """Returns all rows that are known, in one array."""
-    found = np.concatenate(rows)
-    return found[found > 0]
+    all_rows = np.concatenate(rows)
+    return all_rows[all_rows > 0]
 
 
 class InOrder:
@@ -265,7 +270,7 @@ class InOrder:
 
     def __init__(self, context: Context, numbers: Sequence[int]) -> None:
         self.numbers = numbers
-        self.places: Mapping[int, int] = {number: place for place, number in enumerate(numbers)}
+        self.places: Mapping[int, int] = {number: index for index, number in enumerate(numbers)}
         self._context = context
         self._rows = context.streams[np.array(numbers, dtype=np.int64)]
 
@@ -285,8 +290,8 @@ class InOrder:
 
     def repeated_since(self, number: int) -> int:
         """Returns how many items streams after a stream delivered although the client already had items that far."""
-        place = self.places[number] + 1
-        return int(self._repeated[place]) if place < len(self.numbers) else 0
+        index = self.places[number] + 1
+        return int(self._repeated[index]) if index < len(self.numbers) else 0
 
     @cached_property
     def _goes_on(self) -> tuple[Rows, Rows]:
@@ -300,13 +305,13 @@ class InOrder:
 
     def goes_on_after(self, number: int, seqno: int) -> bool | None:
         """Returns whether a stream after a stream was accepted from above a seqno; None if none was, but one still runs."""
-        place = self.places[number] + 1
-        if place == len(self.numbers):
+        index = self.places[number] + 1
+        if index == len(self.numbers):
             return False
         start, runs = self._goes_on
-        if start[place] > seqno:
+        if start[index] > seqno:
             return True
-        return None if runs[place] else False
+        return None if runs[index] else False
 
     def explained(self, context: Context, rounds: Sequence[int], to: int, until: int | None) -> list[int]:
         """Returns the streams of a loop that led to a seqno, which is biased: its rounds, the requests denied between them, and later
@@ -316,8 +321,12 @@ class InOrder:
         """
         streams, between = context.streams, self.between(rounds[0], rounds[-1])
         later = self.numbers[self.places[rounds[-1]] + 1 : len(self.numbers) if until is None else self.places[until]]
-        denied = [one for one in between if streams.answer[one] in (w.A_ROLLBACK, w.A_REFUSED)]
-        return [*rounds, *denied, *(one for one in later if streams.answer[one] == w.A_ROLLBACK and streams.rollback[one] <= to)]
+        denied = [candidate for candidate in between if streams.answer[candidate] in (w.A_ROLLBACK, w.A_REFUSED)]
+        return [
+            *rounds,
+            *denied,
+            *(candidate for candidate in later if streams.answer[candidate] == w.A_ROLLBACK and streams.rollback[candidate] <= to),
+        ]
 
 
 def _loops(context: Context, in_order: InOrder, rolled: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -336,13 +345,13 @@ def _is_again(context: Context, in_order: InOrder, before: int, number: int) -> 
 
     Its seqno must be no lower, and equal if a stream was accepted in between.
     """
-    old, new = (int(context.streams.rollback[one]) for one in (before, number))
+    old, new = (int(context.streams.rollback[stream_number]) for stream_number in (before, number))
     is_no_lower = new == old or (new > old and not _was_accepted(context, in_order, before, number))
     return is_no_lower and not _is_other_history(context, before, number)
 
 
 def _was_accepted(context: Context, in_order: InOrder, before: int, number: int) -> bool:
-    return any(context.streams.answer[one] == w.A_ACCEPTED for one in in_order.between(before, number))
+    return any(context.streams.answer[stream_number] == w.A_ACCEPTED for stream_number in in_order.between(before, number))
 
 
 def _is_other_history(context: Context, before: int, number: int) -> bool:
@@ -370,30 +379,36 @@ def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
 def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int], then: int | None) -> Occurrence:
     """Returns the occurrence of a loop. ``then``: the first round of the next one; None if there is none."""
     last = rounds[-1]
-    found, to = context.rollbacks.of(last), plain(context.streams.rollback[last])
-    asked = found.asked
-    assert asked is not None  # a loop is made of requests that were captured
-    is_wrong = found.resume_uuid is not None and asked.start <= to and asked.uuid != found.resume_uuid
-    cause = "purge" if found.why.cause == "purge" else "uuid" if found.why.cause in ("unknown-uuid", "no-uuid") or is_wrong else "repeated"
+    rollback, to = context.rollbacks.of(last), plain(context.streams.rollback[last])
+    request = rollback.asked
+    assert request is not None  # a loop is made of requests that were captured
+    is_wrong = rollback.resume_uuid is not None and request.start <= to and request.uuid != rollback.resume_uuid
+    cause = (
+        "purge"
+        if rollback.why.cause == "purge"
+        else "uuid"
+        if rollback.why.cause in ("unknown-uuid", "no-uuid") or is_wrong
+        else "repeated"
+    )
     times = [int(context.streams.answered.time[number]) for number in rounds]
     again = in_order.repeated_since(rounds[0])
     is_over = _is_over(context, in_order, rounds)
-    right = f"; for {to}, 0x{found.resume_uuid:016x}" if cause == "uuid" and found.resume_uuid is not None else ""
+    right = f"; for {to}, 0x{rollback.resume_uuid:016x}" if cause == "uuid" and rollback.resume_uuid is not None else ""
     message = f"rolled back {len(rounds)} times to {to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
-    shown = [last, *rounds[:-1][:MOST_ROUNDS]]
-    told = [place for number in shown for place in (context.request(number), context.answer(number))]
+    shown_streams = [last, *rounds[:-1][:MOST_ROUNDS]]
+    candidate_places = [message_place for number in shown_streams for message_place in (context.request(number), context.answer(number))]
     loop = occurrence(
         context,
         last,
         "rollback-loop",
         "error",
         message,
-        told,
+        candidate_places,
         cause=cause,
         next_=f"{_ADVICE[cause]}{right}",
         seqnos=(to,),
         shared="rolled back again and again to the same seqno",
-        facts={"asked": asked.start, "told": to, "times": len(rounds), "items sent again": again},
+        facts={"asked": request.start, "told": to, "times": len(rounds), "items sent again": again},
         is_over=is_over,
         explains=in_order.explained(context, rounds, int(context.streams.rollback[last]), last if is_over else then),
     )
@@ -409,24 +424,26 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
             rounds.append(number)
             continue
         if len(rounds) > 1:
-            times = [int(streams.finished.time[one]) for one in rounds]
+            times = [int(streams.finished.time[stream_number]) for stream_number in rounds]
             again = in_order.repeated_since(rounds[0])
             spent = duration((times[-1] - times[0]) / 1e9)
             message = f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again"
-            told = [context.place(streams[one], streams[one].finished) for one in (rounds[-1], *rounds[:2])]
+            evidence = [
+                context.place(streams[stream_number], streams[stream_number].finished) for stream_number in (rounds[-1], *rounds[:2])
+            ]
             is_bare = context.has_collections(int(streams.connection[rounds[-1]])) is False
             advice = _ADVICE["stream-end" if is_bare else "repeated"]
             shared = "ended for a rollback again and again"
             is_over = _is_over(context, in_order, rounds)
             to = int(streams.request.start[rounds[-1]])
             explains = in_order.explained(context, rounds, to, rounds[-1] if is_over else number)
-            found = occurrence(
+            loop = occurrence(
                 context,
                 rounds[-1],
                 "rollback-loop",
                 "error",
                 message,
-                told,
+                evidence,
                 cause="stream-end",
                 next_=advice,
                 seqnos=(plain(streams.request.start[rounds[-1]]),),
@@ -435,7 +452,7 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 facts={"asked": plain(streams.request.start[rounds[-1]]), "times": len(rounds), "items sent again": again},
                 is_over=is_over,
             )
-            yield replace(found, rows=_rows(streams.finished.row[rounds]), time_ns=times[0])
+            yield replace(loop, rows=_rows(streams.finished.row[rounds]), time_ns=times[0])
         rounds = [number] if number is not None else []
 
 
@@ -449,8 +466,8 @@ def _is_over(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
 
 def _onward(add: np.ufunc, values: Rows) -> Rows:
     """Returns what each value and all later ones make together."""
-    found: Rows = add.accumulate(values[::-1])[::-1]
-    return found
+    accumulated: Rows = add.accumulate(values[::-1])[::-1]
+    return accumulated
 
 
 def _before(values: Rows) -> Rows:

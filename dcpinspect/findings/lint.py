@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.recommended import CHECKS, ClientConnection, Facts, Says
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
@@ -220,7 +220,7 @@ class Verdict:
     says: Says
     why: str
     """One sentence, without the place."""
-    places: tuple[Place, ...]
+    places: tuple[MessagePlace, ...]
     severity: Severity
     cause: str | None = None
 
@@ -230,12 +230,12 @@ class Verdict:
         return Occurrence(self.rule, self.severity, self.why, self.connection, self.places, cause=self.cause)
 
 
-def verdicts(context: Context, places: Mapping[int, Place], flow: FlowControl | None) -> Iterator[Verdict]:
+def verdicts(context: Context, place_of_row: Mapping[int, MessagePlace], flow: FlowControl | None) -> Iterator[Verdict]:
     """Yields verdicts connection by connection, every rule in order, for connections that were opened and whose open was captured.
 
-    ``places``: places of the messages of sessions, by row.
+    ``place_of_row``: places of the messages of sessions, by row.
     """
-    facts = Facts(context, places, flow)
+    facts = Facts(context, place_of_row, flow)
     for link in context.links:
         session = context.session(link.number)
         streams = facts.streams.get(link.number, [])
@@ -244,9 +244,17 @@ def verdicts(context: Context, places: Mapping[int, Place], flow: FlowControl | 
             continue
         talk = ClientConnection(facts, link, session, streams)
         for rule, check in CHECKS.items():
-            said = talk.judge(rule, check)
-            shown = tuple(dict.fromkeys(place for place in said.places if place is not None))
-            yield Verdict(rule, link.number, said.says, said.why, shown, said.severity or _SEVERITIES[rule], said.cause)
+            check_answer = talk.judge(rule, check)
+            evidence = tuple(dict.fromkeys(message_place for message_place in check_answer.places if message_place is not None))
+            yield Verdict(
+                rule,
+                link.number,
+                check_answer.says,
+                check_answer.why,
+                evidence,
+                check_answer.severity or _SEVERITIES[rule],
+                check_answer.cause,
+            )
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:

@@ -13,7 +13,7 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Occurrence, Place, Whose
+from dcpinspect.findings.finding import MessagePlace, Occurrence, Whose
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.command_statuses import command_status_meaning
@@ -79,11 +79,11 @@ _ADVICE = {
 class Refused:
     """The refusals of a step of a connection since it last succeeded."""
 
-    place: Place
+    place: MessagePlace
     """The latest of them."""
     opcode: int
     status: int
-    first: Place
+    first: MessagePlace
     count: int = 1
 
 
@@ -93,7 +93,7 @@ class Logins(Watcher):
     def __init__(self) -> None:
         self._refused: PerConnection[tuple[int, int], Refused] = PerConnection()
         """By connection and step."""
-        self._chosen: PerConnection[int, Place] = PerConnection()
+        self._chosen: PerConnection[int, MessagePlace] = PerConnection()
         """By connection: the answer by which it got its bucket."""
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
@@ -104,71 +104,71 @@ class Logins(Watcher):
         for index in np.flatnonzero(answers & ((_STEPS[decoded.opcode] > 0) | has_none)).tolist():
             opcode, status, connection = int(decoded.opcode[index]), int(decoded.specific[index]), int(batch.connection[index])
             key = connection, int(_STEPS[opcode]) or _CHOICE
-            place, before = place_of(batch, index), self._refused.get(key)
+            answer_place, before = place_of(batch, index), self._refused.get(key)
             if status in _GOOD:
                 self._refused.pop(key, None)
                 if key[1] == _CHOICE and len(self._chosen) < MOST:
-                    self._chosen.setdefault(connection, place)
+                    self._chosen.setdefault(connection, answer_place)
             elif before is not None and opcode != Opcode.SELECT_BUCKET == before.opcode:
                 pass  # why there is no bucket is known
             elif before is not None and status == before.status and (opcode == before.opcode or status == Status.NO_BUCKET):
-                self._refused[key] = replace(before, place=place, count=before.count + 1)
+                self._refused[key] = replace(before, place=answer_place, count=before.count + 1)
             elif before is not None or len(self._refused) < MOST:
-                self._refused[key] = Refused(place, opcode, status, place)
+                self._refused[key] = Refused(answer_place, opcode, status, answer_place)
         yield from ()
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields all occurrences."""
         context = finished.context
-        known = [
-            (connection, one)
-            for (connection, _), one in sorted(self._refused.items())
-            if connection in context.by_number and one.place.time_ns <= context.sight.known_until_ns(connection, 1 - _CLIENT)
+        with_session = [
+            (connection, refused)
+            for (connection, _), refused in sorted(self._refused.items())
+            if connection in context.by_number and refused.place.time_ns <= context.sight.known_until_ns(connection, 1 - _CLIENT)
         ]
-        asked = defaultdict[tuple[object, ...], list[Refused]](list)
-        for connection, one in known:
-            asked[_who(context, connection), context.session(connection).refused_bucket, one.status].append(one)
-        chosen, opened = _Chosen(context, self._chosen), _latest_open(context)
-        for connection, one in known:
-            is_over = opened.get(context.owners[connection].name, -1) >= one.place.time_ns
-            bucket, cause = context.session(connection).refused_bucket, status_name(one.status).replace("_", "-")
-            if one.opcode == Opcode.SELECT_BUCKET:
-                is_over |= chosen.latest_ns(_who(context, connection), bucket) >= one.place.time_ns
-                if one.status == Status.KEY_ENOENT:
-                    cause = chosen.why_missing(connection, bucket, one) or cause
-            alike = asked[_who(context, connection), bucket, one.status]
-            yield _occurrence(context, connection, one, cause, () if is_over else alike, is_over=is_over)
+        alike_of = defaultdict[tuple[object, ...], list[Refused]](list)
+        for connection, refused in with_session:
+            alike_of[_who(context, connection), context.session(connection).refused_bucket, refused.status].append(refused)
+        chosen_buckets, latest_open = _Chosen(context, self._chosen), _latest_open(context)
+        for connection, refused in with_session:
+            is_over = latest_open.get(context.owners[connection].name, -1) >= refused.place.time_ns
+            bucket, cause = context.session(connection).refused_bucket, status_name(refused.status).replace("_", "-")
+            if refused.opcode == Opcode.SELECT_BUCKET:
+                is_over |= chosen_buckets.latest_ns(_who(context, connection), bucket) >= refused.place.time_ns
+                if refused.status == Status.KEY_ENOENT:
+                    cause = chosen_buckets.why_missing(connection, bucket, refused) or cause
+            alike = alike_of[_who(context, connection), bucket, refused.status]
+            yield _occurrence(context, connection, refused, cause, () if is_over else alike, is_over=is_over)
 
 
 class _Chosen:
     """Who got which bucket on which node, and when."""
 
-    def __init__(self, context: Context, chosen: Mapping[int, Place]) -> None:
+    def __init__(self, context: Context, place_of_connection: Mapping[int, MessagePlace]) -> None:
         self._context = context
         self._by_client: dict[tuple[object, ...], int] = {}
         self._of_bucket: dict[str, list[tuple[int, int]]] = defaultdict(list)
         """By bucket: connections that got it, and when."""
-        for connection, place in chosen.items():
+        for connection, choice_place in place_of_connection.items():
             bucket = context.session(connection).bucket
             if connection in context.by_number and bucket is not None:
                 key = (*_who(context, connection), bucket)
-                self._by_client[key] = max(self._by_client.get(key, 0), place.time_ns)
-                self._of_bucket[bucket].append((connection, place.time_ns))
+                self._by_client[key] = max(self._by_client.get(key, 0), choice_place.time_ns)
+                self._of_bucket[bucket].append((connection, choice_place.time_ns))
 
     def latest_ns(self, who: tuple[str, ...], bucket: str | None) -> int:
         """Returns when a client last got a bucket on a node; -1 if it never did."""
         return self._by_client.get((*who, bucket), -1)
 
-    def why_missing(self, connection: int, bucket: str | None, one: Refused) -> str | None:
+    def why_missing(self, connection: int, bucket: str | None, refused: Refused) -> str | None:
         """Returns why a node does not have a bucket, by what connections got of it; None if nobody got a bucket of that name."""
         links = self._context.by_number
         link = links[connection]
         had = [(links[number], when) for number, when in self._of_bucket.get(bucket or "", ())]
-        here = [when for other, when in had if other.server == link.server]
-        if here:
-            return NOT_YET if max(here) >= one.place.time_ns else GONE
+        times_here = [when for other_link, when in had if other_link.server == link.server]
+        if times_here:
+            return NOT_YET if max(times_here) >= refused.place.time_ns else GONE
         host = link.client.rpartition(":")[0]
-        return ELSEWHERE if any(other.client.rpartition(":")[0] == host for other, _ in had) else None
+        return ELSEWHERE if any(other_link.client.rpartition(":")[0] == host for other_link, _ in had) else None
 
 
 def _who(context: Context, connection: int) -> tuple[str, ...]:
@@ -179,32 +179,34 @@ def _who(context: Context, connection: int) -> tuple[str, ...]:
 
 def _latest_open(context: Context) -> dict[str, int]:
     """Returns when the latest connection began that each client opened for DCP, by name of the client."""
-    found: dict[str, int] = {}
+    latest_of_client: dict[str, int] = {}
     for number, link in context.by_number.items():
         if context.session(number).open_status == Status.SUCCESS:
             name = context.owners[number].name
-            found[name] = max(found.get(name, 0), link.first_ns)
-    return found
+            latest_of_client[name] = max(latest_of_client.get(name, 0), link.first_ns)
+    return latest_of_client
 
 
-def _occurrence(context: Context, connection: int, one: Refused, cause: str, alike: Sequence[Refused], *, is_over: bool) -> Occurrence:
+def _occurrence(context: Context, connection: int, refused: Refused, cause: str, alike: Sequence[Refused], *, is_over: bool) -> Occurrence:
     """``alike``: refusals of the same thing to the same client, this one among them, if the trouble is not over."""
-    bucket = context.session(connection).refused_bucket if one.opcode == Opcode.SELECT_BUCKET else None
-    meaning = _MEANINGS.get(cause, "").format(context.by_number[connection].server) or command_status_meaning(one.opcode, one.status)
-    message = f"{opcode_name(one.opcode)}{f' {bucket}' if bucket else ''}: {status_name(one.status)}, {meaning}"
-    count = sum(other.count for other in alike)
+    bucket = context.session(connection).refused_bucket if refused.opcode == Opcode.SELECT_BUCKET else None
+    meaning = _MEANINGS.get(cause, "").format(context.by_number[connection].server) or command_status_meaning(
+        refused.opcode, refused.status
+    )
+    message = f"{opcode_name(refused.opcode)}{f' {bucket}' if bucket else ''}: {status_name(refused.status)}, {meaning}"
+    count = sum(alike_refused.count for alike_refused in alike)
     if count >= _LOOP and cause != NO_BUCKET:
-        span_ns = max(other.place.time_ns for other in alike) - min(other.first.time_ns for other in alike)
+        span_ns = max(alike_refused.place.time_ns for alike_refused in alike) - min(alike_refused.first.time_ns for alike_refused in alike)
         message += f"; the client asks again every {duration(span_ns / (count - 1) / 1e9)}"
     return Occurrence(
         "login-refused",
         "note" if is_over else "warning",
         message,
         connection,
-        (one.first, one.place) if one.count > 1 else (one.place,),
+        (refused.first, refused.place) if refused.count > 1 else (refused.place,),
         cause=cause,
         next=_ADVICE.get(cause),
-        count=one.count,
+        count=refused.count,
         is_over=True if is_over else None,
     )
 

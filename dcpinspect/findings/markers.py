@@ -11,7 +11,7 @@ import numpy as np
 from dcpinspect.findings.clients import MOVED, PATIENCE_NS
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import WRONG_DATA, Cost
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Mask, Rows
@@ -102,29 +102,29 @@ def _of(
     rule: str,
     severity: Severity,
     message: str,
-    *places: Place,
+    *evidence: MessagePlace,
     seqnos: tuple[int, ...],
     next_: str | None = None,
     shared: str | None = None,
 ) -> Occurrence:
-    return occurrence(context, stream, rule, severity, message, places, next_=next_, seqnos=tuple(dict.fromkeys(seqnos)), shared=shared)
+    return occurrence(context, stream, rule, severity, message, evidence, next_=next_, seqnos=tuple(dict.fromkeys(seqnos)), shared=shared)
 
 
 def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> Mask:
     """Returns a mask of snapshots that do not start where their streams were asked to."""
-    asked, stream = streams.request, snapshots.stream
-    is_range = (asked.form == 1) & (asked.flags & FROM_LATEST == 0)
-    found: Mask = is_range[stream] & (snapshots.start != asked.snapshot_start[stream]) & (snapshots.start != asked.start[stream])
-    return found
+    request, stream = streams.request, snapshots.stream
+    is_range = (request.form == 1) & (request.flags & FROM_LATEST == 0)
+    mask: Mask = is_range[stream] & (snapshots.start != request.snapshot_start[stream]) & (snapshots.start != request.start[stream])
+    return mask
 
 
 def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
-    asked, row = context.streams[stream], context.snapshots[number]
-    start, low, high = plain(row.start), plain(asked.request.snapshot_start), plain(asked.request.start)
+    stream_row, row = context.streams[stream], context.snapshots[number]
+    start, low, high = plain(row.start), plain(stream_row.request.snapshot_start), plain(stream_row.request.start)
     expected = f"{high}" if low == high else f"{low} or {high}"
-    places = [place for place in (context.marker(number), context.request(stream)) if place is not None]
+    evidence = [message_place for message_place in (context.marker(number), context.request(stream)) if message_place is not None]
     message = f"first snapshot starts at {start}; {expected} expected"
-    yield _of(context, stream, "first-marker-start", "note" if start > high else "warning", message, *places, seqnos=(start, low, high))
+    yield _of(context, stream, "first-marker-start", "note" if start > high else "warning", message, *evidence, seqnos=(start, low, high))
 
 
 def _is_all(stream: Stream) -> bool:
@@ -154,7 +154,7 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     else:
         before = plain(row.before) + 1 if row.has_before else 0
         reached, first = f"nothing of the snapshot up to {end}", max(plain(row.start), before)
-    places = [context.marker(number), *([context.marker(after)] if after >= 0 else [])]
+    evidence = [context.marker(number), *([context.marker(after)] if after >= 0 else [])]
     came = "the next marker came" if after >= 0 else "the stream ended"
     missing = f"seqno {end}" if first >= end else f"seqnos {first}–{end}"
     nor = ", nor a SeqnoAdvanced" if is_told else ""
@@ -164,8 +164,8 @@ def _incomplete(context: Context, number: int, after: int) -> Occurrence:
     shared = f"the last seqnos of a snapshot had not come when {came}{nor}"
     seqnos = tuple(dict.fromkeys((min(first, end), end)))
     cause = NOT_TOLD if is_told else HIDDEN
-    of = partial(occurrence, context, stream, "snapshot-incomplete", severity, message, places, cause=cause)
-    return of(seqnos=seqnos, next_=next_, shared=shared)
+    make_occurrence = partial(occurrence, context, stream, "snapshot-incomplete", severity, message, evidence, cause=cause)
+    return make_occurrence(seqnos=seqnos, next_=next_, shared=shared)
 
 
 def _has_sync_writes(context: Context, stream: int) -> bool:
@@ -189,31 +189,35 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     streams = context.streams
     by_place = np.argsort(streams.at.row, kind="stable")
     places_of = streams.at.row[by_place]
-    opened, names = _Opened(streams), _Names(context)
+    opened_streams, names = _Opened(streams), _Names(context)
     gaps = tables.all_gaps.of_cause(w.RESUMED)
-    for place, gap in enumerate((*gaps, *_of_programs(context))):
+    for index, gap in enumerate((*gaps, *_of_programs(context))):
         number, after, before = gap.stream, plain(gap.after), plain(gap.before)
         old = int(by_place[np.searchsorted(places_of, gap.rows[0])])
-        is_renamed = place >= len(gaps)
+        is_renamed = index >= len(gaps)
         if is_renamed and not _is_renamed(context, old, number):
             continue
         if names.are_two(old, number):
             continue
-        asked = opened.between(number, int(streams[old].at.time), int(streams[number].opened.time))
-        if any(_is_handed_over(context, old, one, number) for one in asked):
+        opened_between = opened_streams.between(number, int(streams[old].at.time), int(streams[number].opened.time))
+        if any(_is_handed_over(context, old, member, number) for member in opened_between):
             continue
-        places = [place for place in (context.request(number), context.place(streams[old], streams[old].at)) if place is not None]
+        evidence = [
+            message_place
+            for message_place in (context.request(number), context.place(streams[old], streams[old].at))
+            if message_place is not None
+        ]
         start = before - 1
         width = start - after
         advice, is_elsewhere, sets = _elsewhere(context, old, number)
-        what = f"{width} seqno{'s' if width > 1 else ''} {'not in this capture' if is_elsewhere else 'never delivered'}"
-        message = f"resumed at {start}, received only to {after}: {what}"
+        skipped_text = f"{width} seqno{'s' if width > 1 else ''} {'not in this capture' if is_elsewhere else 'never delivered'}"
+        message = f"resumed at {start}, received only to {after}: {skipped_text}"
         severity: Severity
         severity, cause = ("note", "not-captured") if is_elsewhere else ("warning", "not-received")
         if is_renamed and not is_elsewhere:
             severity, advice = "note", _RENAMED
-        seqnos, places = (start, after), [*places, *sets]
-        yield occurrence(context, number, "resume-skipped", severity, message, places, cause=cause, next_=advice, seqnos=seqnos)
+        seqnos, evidence = (start, after), [*evidence, *sets]
+        yield occurrence(context, number, "resume-skipped", severity, message, evidence, cause=cause, next_=advice, seqnos=seqnos)
 
 
 def _of_programs(context: Context) -> Sequence[Extra]:
@@ -251,7 +255,7 @@ _HERE = "look at how the consumer writes checkpoints; the vbucket changed its st
 _AWAY = "look where the vbucket was active in between; it changed its state on this node {}"
 
 
-def _elsewhere(context: Context, old: int, new: int) -> tuple[str | None, bool, list[Place]]:
+def _elsewhere(context: Context, old: int, new: int) -> tuple[str | None, bool, list[MessagePlace]]:
     """Returns what to look at, whether seqnos between two streams of a client may have been received where nobody captures, and the
     messages that moved the vbucket."""
     before, after = context.streams[old], context.streams[new]
@@ -264,40 +268,42 @@ def _elsewhere(context: Context, old: int, new: int) -> tuple[str | None, bool, 
     branches = context.logs.newest(old), context.logs.newest(new)
     is_promoted = None not in branches and branches[0] != branches[1]
     if has_left or is_promoted:
-        places, may_be_away = _changed_here(context, old, new, int(before.finished.time) if has_left else 0)
-        if places:
-            rows = f"in row{'s' if len(places) > 1 else ''} {' and '.join(str(place.row) for place in places)}"
-            return (_AWAY if may_be_away else _HERE).format(rows), may_be_away, places
+        evidence, may_be_away = _changed_here(context, old, new, int(before.finished.time) if has_left else 0)
+        if evidence:
+            rows = f"in row{'s' if len(evidence) > 1 else ''} {' and '.join(str(message_place.row) for message_place in evidence)}"
+            return (_AWAY if may_be_away else _HERE).format(rows), may_be_away, evidence
     if is_later and has_left:
         return _LEFT, True, []
     return (_BRANCH, True, []) if is_promoted else (None, False, [])
 
 
-def _changed_here(context: Context, old: int, new: int, since_ns: int) -> tuple[list[Place], bool]:
+def _changed_here(context: Context, old: int, new: int, since_ns: int) -> tuple[list[MessagePlace], bool]:
     """Returns the first and the last command that set the state of a vbucket on its server between two streams, and whether another node
     may have had it meanwhile. There are none unless they made the vbucket active as often as its log has new branches.
 
     ``since_ns``: since when the vbucket is not active, 0 for active.
     """
     before, after = context.streams[old], context.streams[new]
-    server, own = context.by_number[int(after.connection)].server, context.logs.origins[int(after.connection)]
+    server, origin = context.by_number[int(after.connection)].server, context.logs.origins[int(after.connection)]
     sets, is_sure = [], True
     for link in context.links:
         session = context.session(link.number)
-        if link.server == server and (session.bucket is None or context.logs.origins[link.number] == own):
-            mine = [one for one in session.states.get(int(after.vbucket), ()) if before.at.time < one.at.time_ns < after.opened.time]
-            sets += [(one, context.said(link.number, one.at)) for one in mine]
-            is_sure &= not mine or context.logs.origins[link.number] == own
-    sets.sort(key=lambda one: one[0].at.time_ns)
+        if link.server == server and (session.bucket is None or context.logs.origins[link.number] == origin):
+            state_changes = [
+                change for change in session.states.get(int(after.vbucket), ()) if before.at.time < change.at.time_ns < after.opened.time
+            ]
+            sets += [(change, context.said(link.number, change.at)) for change in state_changes]
+            is_sure &= not state_changes or context.logs.origins[link.number] == origin
+    sets.sort(key=lambda change: change[0].at.time_ns)
     longest_ns = activations = 0
-    for (state, _), place in sets:
+    for (state, _), set_place in sets:
         if state == _ACTIVE and since_ns:
-            longest_ns, since_ns, activations = max(longest_ns, place.time_ns - since_ns), 0, activations + 1
+            longest_ns, since_ns, activations = max(longest_ns, set_place.time_ns - since_ns), 0, activations + 1
         elif state != _ACTIVE:
-            since_ns = since_ns or place.time_ns
+            since_ns = since_ns or set_place.time_ns
     branches = [uuid for uuid, _ in context.logs.entries(int(after.log))] if after.log >= 0 else []
-    known = context.logs.newest(old)
-    if since_ns or not activations or activations < (branches.index(known) if known in branches else len(branches)):
+    newest_uuid = context.logs.newest(old)
+    if since_ns or not activations or activations < (branches.index(newest_uuid) if newest_uuid in branches else len(branches)):
         return [], True
     ends = [sets[0][1], sets[-1][1]] if len(sets) > 1 else [sets[0][1]]
     return ends, not is_sure or longest_ns > PATIENCE_NS
@@ -312,12 +318,12 @@ class _Names:
     @cached_property
     def _spans(self) -> dict[tuple[str, str, str | None], tuple[int, int]]:
         """By server, client and name: when its first connection began, and its latest."""
-        found: dict[tuple[str, str, str | None], tuple[int, int]] = {}
+        spans: dict[tuple[str, str, str | None], tuple[int, int]] = {}
         for number, link in self._context.by_number.items():
             key = self._key(number)
-            first, last = found.get(key, (link.first_ns, link.first_ns))
-            found[key] = min(first, link.first_ns), max(last, link.first_ns)
-        return found
+            first, last = spans.get(key, (link.first_ns, link.first_ns))
+            spans[key] = min(first, link.first_ns), max(last, link.first_ns)
+        return spans
 
     def _key(self, connection: int) -> tuple[str, str, str | None]:
         context = self._context
@@ -326,8 +332,8 @@ class _Names:
     def are_two(self, old: int, new: int) -> bool:
         """Returns whether two streams belong to two clients: connections to one node have different names, and are open at the same time or
         come in turn."""
-        before, after = (int(self._context.streams.connection[one]) for one in (old, new))
-        keys, links = [self._key(one) for one in (before, after)], [self._context.by_number[one] for one in (before, after)]
+        before, after = (int(self._context.streams.connection[number]) for number in (old, new))
+        keys, links = [self._key(number) for number in (before, after)], [self._context.by_number[number] for number in (before, after)]
         if keys[0][0] != keys[1][0] or None in (keys[0][2], keys[1][2]) or keys[0][2] == keys[1][2]:
             return False
         is_beside = links[1].first_ns < int(self._context.streams.latest.time[old])
@@ -351,20 +357,20 @@ class _Opened:
             self._in_order[group] = times[order], numbers[order]
         times, numbers = self._in_order[group]
         first, behind = np.searchsorted(times, since_ns, "left"), np.searchsorted(times, until_ns, "right")
-        found: list[int] = numbers[first : min(behind, first + MOST_BETWEEN)].tolist()
-        return found
+        first_streams: list[int] = numbers[first : min(behind, first + MOST_BETWEEN)].tolist()
+        return first_streams
 
 
-def _is_handed_over(context: Context, old: int, other: int, new: int) -> bool:
+def _is_handed_over(context: Context, old: int, between_number: int, new: int) -> bool:
     """Returns whether another member of the client's group received all that ``new`` leaves out, on a stream that it opened in between."""
-    before, between, after = (context.streams[one] for one in (old, other, new))
+    before, between, after = (context.streams[number] for number in (old, between_number, new))
     if context.names.of[between.connection] == context.names.of[after.connection]:
         return False
-    member, own = (context.session(int(stream.connection)) for stream in (between, after))
-    is_of_group = bool(own.service) and (member.service, member.bucket) == (own.service, own.bucket)
+    member, own_session = (context.session(int(stream.connection)) for stream in (between, after))
+    is_of_group = bool(own_session.service) and (member.service, member.bucket) == (own_session.service, own_session.bucket)
     is_accepted = between.answer == w.A_ACCEPTED
     has_all = between.request.start <= before.position and between.has_position and between.position >= after.request.start
-    return bool(is_of_group and is_accepted and has_all and context.logs.newest(other) == context.logs.newest(new))
+    return bool(is_of_group and is_accepted and has_all and context.logs.newest(between_number) == context.logs.newest(new))
 
 
 RULE_SET = RuleSet(RULES, findings=findings, also=("resume-skipped",))

@@ -183,10 +183,10 @@ class Negotiation(Watcher):
         """Returns messages that were not negotiated."""
         return _Against(fed.facts).candidates(fed.batch, fed.tracker)
 
-    def reconsider(self, context: Context, found: Collector) -> None:
+    def reconsider(self, context: Context, collector: Collector) -> None:
         """Drops findings near holes. A hole is only known once a message of its direction follows; the other direction was judged before
         that."""
-        found.doubt(IDS, _doubtful(context.tracker, context.links))
+        collector.doubt(IDS, _doubtful(context.tracker, context.links))
 
 
 class _Against:
@@ -241,12 +241,12 @@ class _Against:
         expirations = sent & (code == Opcode.DCP_EXPIRATION) & (decoded.extras_size == _EXTRAS_OF_EXPIRY)
         yield self._without(EXPIRIES, OFF, "expiry-not-negotiated", batch, expirations, "expiration to a consumer that did not enable them")
         deletions = sent & (code == Opcode.DCP_DELETION)
-        for extras, asked, words in (
+        for extras, requested, words in (
             (_EXTRAS_WITH_TIME, OFF, "a deletion has a time, which the open did not ask for"),
             (_EXTRAS_WITHOUT_TIME, ON, "a deletion has no time, which the open asked for"),
         ):
             rows = np.flatnonzero(deletions & (decoded.extras_size == extras))
-            rows = rows[(self.facts.at(DELETE_TIMES, batch, rows) == asked) & (self.facts.at(EXPIRIES, batch, rows) == OFF)]
+            rows = rows[(self.facts.at(DELETE_TIMES, batch, rows) == requested) & (self.facts.at(EXPIRIES, batch, rows) == OFF)]
             yield Candidates("delete-times-mismatch", rows, words)
         yield from self._reserved(batch, sent & decoded.fits)
         durable = sent & np.isin(code, _DURABLE)
@@ -286,26 +286,26 @@ def _doubtful(tracker: Tracker, links: Iterable[Link]) -> dict[int, list[tuple[i
     """Returns, by connection, spans of rows (both ends excluded) in which the consumer may have asked for something that was not
     captured."""
     state = tracker.state
-    found: dict[int, list[tuple[int, int]]] = {}
+    doubtful_spans: dict[int, list[tuple[int, int]]] = {}
     for loss in state.known.losses:
         connection = loss.connection
         if loss.direction != state.connections.producer[connection]:
-            found.setdefault(connection, []).append((loss.before_row, loss.after_row))
+            doubtful_spans.setdefault(connection, []).append((loss.before_row, loss.after_row))
     for link in links:
         row = state.connections[link.number]
         for direction in (0, 1):
             if link.lost_at_end[direction] is not None and direction != row.producer:
-                found.setdefault(link.number, []).append((int(row.last_row[direction]), ALL))
-    return found
+                doubtful_spans.setdefault(link.number, []).append((int(row.last_row[direction]), ALL))
+    return doubtful_spans
 
 
 def _has_head(batch: MessageBatch) -> Mask:
     """Returns a mask of messages whose header, framing extras and extras were captured."""
     decoded, missing = batch.decoded, batch.missing
-    found = np.ones(len(batch), dtype=np.bool_)
+    mask = np.ones(len(batch), dtype=np.bool_)
     needed = HEADER_SIZE + decoded.framing_size[missing.row] + decoded.extras_size[missing.row]
-    found[missing.row[missing.start < needed]] = False
-    return found
+    mask[missing.row[missing.start < needed]] = False
+    return mask
 
 
 def _is_plain(batch: MessageBatch, row: int) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Key, Occurrence, Place
+from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, SILENT, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Rows
@@ -19,7 +19,7 @@ from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.noop_peers import Heard, Peer, patience
-from dcpinspect.streams.noops import Kept, Noticed
+from dcpinspect.streams.noops import NoopExamples, Noticed
 from dcpinspect.streams.server_reports import At
 
 RULES = (
@@ -82,59 +82,61 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     if noops is None:
         return
     for link in context.links:
-        kept = noops.kept.get(link.number) or Kept()
+        examples = noops.kept.get(link.number) or NoopExamples()
         peer = noops.peers[link.number] if link.number < len(noops.peers) else None
         if peer is None or peer.producer < 0:
             continue
-        yield from _unanswered(context, link, kept, peer, is_whole=is_whole)
-        yield from _overlaps(context, link, kept, peer, is_whole=is_whole)
-        for event in kept.opaques.told:
-            told = _other_opaque(context, link, event, _times(event, kept.opaques.told, kept.opaques.count))
-            yield _with(told, kept.opaques.rows)
-        of = finished.so_far.explained.get(link.number)
-        yield from _silences(context, link, kept, peer, of, is_whole=is_whole)
+        yield from _unanswered(context, link, examples, peer, is_whole=is_whole)
+        yield from _overlaps(context, link, examples, peer, is_whole=is_whole)
+        for event in examples.opaques.told:
+            other_opaque = _other_opaque(context, link, event, _times(event, examples.opaques.told, examples.opaques.count))
+            yield _with(other_opaque, examples.opaques.rows)
+        cause_key = finished.so_far.explained.get(link.number)
+        yield from _silences(context, link, examples, peer, cause_key, is_whole=is_whole)
 
 
 def _of(
-    rule: str, severity: Severity, message: str, places: Sequence[Place], count: int, until_ns: int = 0, cause: str | None = None
+    rule: str, severity: Severity, message: str, evidence: Sequence[MessagePlace], count: int, until_ns: int = 0, cause: str | None = None
 ) -> Occurrence:
-    return Occurrence(rule, severity, message, places[0].connection, tuple(places), cause=cause, count=count, last_time_ns=until_ns)
+    return Occurrence(rule, severity, message, evidence[0].connection, tuple(evidence), cause=cause, count=count, last_time_ns=until_ns)
 
 
-def _times(event: Noticed, told: Sequence[Noticed], count: int) -> int:
+def _times(event: Noticed, events: Sequence[Noticed], count: int) -> int:
     """Returns how many occurrences an event stands for: the first one told also stands for those not told."""
-    return count - len(told) + 1 if event is told[0] else 1
+    return count - len(events) + 1 if event is events[0] else 1
 
 
-def _with(told: Occurrence, rows: Rows) -> Occurrence:
+def _with(noop_occurrence: Occurrence, rows: Rows) -> Occurrence:
     """Returns the occurrence with the rows of all that are like it."""
-    return replace(told, rows=[*rows.tolist(), told.places[0].row])
+    return replace(noop_occurrence, rows=[*rows.tolist(), noop_occurrence.places[0].row])
 
 
-def _certain(context: Context, link: Link, kept: Examples[Noticed], direction: int) -> Rows:
+def _certain(context: Context, link: Link, examples: Examples[Noticed], direction: int) -> Rows:
     """Returns the places of kept rows that are certain: nothing uncaptured could explain them."""
-    if not len(kept.times) or not context.may_lack(link.number, direction, int(kept.times.min())):
-        return np.arange(len(kept.times))
-    times = zip(kept.times.tolist(), kept.shown.tolist(), strict=True)
-    return np.flatnonzero([not context.may_lack(link.number, direction, since, shown or None) for since, shown in times])
+    if not len(examples.times) or not context.may_lack(link.number, direction, int(examples.times.min())):
+        return np.arange(len(examples.times))
+    times = zip(examples.times.tolist(), examples.shown.tolist(), strict=True)
+    return np.flatnonzero([not context.may_lack(link.number, direction, since, until or None) for since, until in times])
 
 
 def _hex(opaque: int) -> str:
     return f"0x{opaque:08x}"
 
 
-def _noticed(message: Heard, other: Heard) -> Noticed:
+def _noticed(message: Heard, other_heard: Heard) -> Noticed:
     """Returns an event that the kernel had no reason to tell yet."""
-    return Noticed(other.place.time - message.place.time, message.opaque, other.opaque, At.of(message.place), At.of(other.place))
+    return Noticed(
+        other_heard.place.time - message.place.time, message.opaque, other_heard.opaque, At.of(message.place), At.of(other_heard.place)
+    )
 
 
 def _other_opaque(context: Context, link: Link, event: Noticed, times: int) -> Occurrence:
-    places = (context.said(link.number, event.other, of_consumer=True), context.said(link.number, event.at))
+    evidence = (context.said(link.number, event.other, of_consumer=True), context.said(link.number, event.at))
     message = f"noop {_hex(event.opaque)} answered with opaque {_hex(event.other_opaque)}"
-    return replace(_of("noop-opaque", "warning", message, places, times), shared="noops are answered with other opaques")
+    return replace(_of("noop-opaque", "warning", message, evidence, times), shared="noops are answered with other opaques")
 
 
-def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
+def _unanswered(context: Context, link: Link, examples: NoopExamples, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
     until = context.until_ns(link)
     is_read = is_whole and _hears_consumer(context, link, peer)
     is_closed = link.closed in ("fin", "rst") and link.closed_by == peer.producer
@@ -148,21 +150,21 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whol
             then = ", then the producer closed the connection" if is_closed else ""
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited / 1e9)}{then}"
             severity: Severity = "error" if is_closed else "warning"
-            place = context.said(link.number, At.of(noop.place))
-            yield _of("noop-unanswered", severity, message, [place], 1, until, _since(link, peer, place))
-    told, certain = kept.unanswered.told, _certain(context, link, kept.unanswered, 1 - peer.producer)
-    for event in told:
+            noop_place = context.said(link.number, At.of(noop.place))
+            yield _of("noop-unanswered", severity, message, [noop_place], 1, until, _since(link, peer, noop_place))
+    events, certain = examples.unanswered.told, _certain(context, link, examples.unanswered, 1 - peer.producer)
+    for event in events:
         if context.may_lack(link.number, 1 - peer.producer, event.at.time_ns, event.other.time_ns if event.other.row else None):
             continue  # perhaps the answer is only read later
-        places = [context.said(link.number, event.at)]
+        evidence = [context.said(link.number, event.at)]
         if event.other.row:
-            places.append(context.said(link.number, event.other, of_consumer=True))
+            evidence.append(context.said(link.number, event.other, of_consumer=True))
         message = f"noop {_hex(event.opaque)} unanswered for {duration(event.time_ns / 1e9)}"
-        times = _times(event, told, kept.unanswered.count)
+        times = _times(event, events, examples.unanswered.count)
         cause = _since(link, peer, event.at)
-        found = _of("noop-unanswered", "warning", message, places, times, cause=cause)
-        goes_on = kept.unanswered.times[certain] + patience(peer) < peer.consumer_time
-        yield _with(found, kept.unanswered.rows[certain][goes_on == (cause == GOES_ON)])
+        unanswered = _of("noop-unanswered", "warning", message, evidence, times, cause=cause)
+        goes_on = examples.unanswered.times[certain] + patience(peer) < peer.consumer_time
+        yield _with(unanswered, examples.unanswered.rows[certain][goes_on == (cause == GOES_ON)])
 
 
 def _hears_consumer(context: Context, link: Link, peer: Peer) -> bool:
@@ -171,28 +173,30 @@ def _hears_consumer(context: Context, link: Link, peer: Peer) -> bool:
     return bool(context.tracker.state.connections[link.number].last_row[consumer] > 0 and link.lost_at_end[consumer] is None)
 
 
-def _since(link: Link, peer: Peer, noop: Place | At) -> str:
+def _since(link: Link, peer: Peer, noop: MessagePlace | At) -> str:
     """Returns what comes from the consumer later than an answer takes."""
     if peer.consumer_time > noop.time_ns + patience(peer):
         return GOES_ON
     return ACKNOWLEDGED if link.has_received(peer.producer, noop.stream_offset) else SILENT
 
 
-def _overlaps(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
-    events, count = [*kept.overlaps.told], kept.overlaps.count
+def _overlaps(context: Context, link: Link, examples: NoopExamples, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
+    events, count = [*examples.overlaps.told], examples.overlaps.count
     is_read = is_whole and _hears_consumer(context, link, peer)
     if is_read and peer.is_double and context.until_ns(link) > peer.excused_until:
         events.append(_noticed(peer.open, peer.older))
         count += 1
     for number, event in enumerate(events):
         message = f"noop {_hex(event.opaque)} sent while {_hex(event.other_opaque)} had no answer"
-        places = [context.said(link.number, at) for at in (event.at, event.other)]
-        found = _of("noop-overlap", "warning", message, places, count - len(events) + 1 if number == 0 else 1)
-        yield _with(found, kept.overlaps.rows)
+        evidence = [context.said(link.number, event_place) for event_place in (event.at, event.other)]
+        overlap = _of("noop-overlap", "warning", message, evidence, count - len(events) + 1 if number == 0 else 1)
+        yield _with(overlap, examples.overlaps.rows)
 
 
-def _silences(context: Context, link: Link, kept: Kept, peer: Peer, of: Key | None, *, is_whole: bool) -> Iterator[Occurrence]:
-    """Yields times without a word of the producer. ``of``: what the connection was closed for in the end."""
+def _silences(
+    context: Context, link: Link, examples: NoopExamples, peer: Peer, cause_key: FindingKey | None, *, is_whole: bool
+) -> Iterator[Occurrence]:
+    """Yields times without a word of the producer. ``cause_key``: what the connection was closed for in the end."""
     interval = noop_interval(context.session(link.number))
     every = f", with a noop due every {interval:g} s" if interval is not None else ""
     until, latest = context.until_ns(link), peer.latest.place
@@ -201,16 +205,17 @@ def _silences(context: Context, link: Link, kept: Kept, peer: Peer, of: Key | No
     is_read = is_whole and link.lost_at_end[peer.producer] is None
     if is_read and is_heard and not peer.open.place.row and not peer.is_waiting and silence > peer.silence:
         message = f"nothing came for {duration(silence / 1e9)}{every}"
-        found = _of("silent-connection", "warning", message, [context.said(link.number, At.of(latest))], 1, until)
-        yield replace(found, effect_of=of)
-    told, certain = kept.silences.told, _certain(context, link, kept.silences, peer.producer)
-    for event in told:
+        silent = _of("silent-connection", "warning", message, [context.said(link.number, At.of(latest))], 1, until)
+        yield replace(silent, effect_of=cause_key)
+    events, certain = examples.silences.told, _certain(context, link, examples.silences, peer.producer)
+    for event in events:
         if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):
             continue  # perhaps the silence is only explained later
-        places = [context.said(link.number, at) for at in (event.at, event.other)]
+        evidence = [context.said(link.number, event_place) for event_place in (event.at, event.other)]
         message = f"nothing came for {duration(event.time_ns / 1e9)}{every}"
         yield _with(
-            _of("silent-connection", "warning", message, places, _times(event, told, kept.silences.count)), kept.silences.rows[certain]
+            _of("silent-connection", "warning", message, evidence, _times(event, events, examples.silences.count)),
+            examples.silences.rows[certain],
         )
 
 

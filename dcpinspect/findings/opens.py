@@ -11,7 +11,7 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Key, Occurrence, Place
+from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.command_statuses import command_status_meaning
@@ -82,22 +82,22 @@ _OF_DCP[Opcode.DCP_OPEN] = False
 
 
 @dataclass(slots=True)
-class Opened:
+class DcpOpen:
     """A DCP open and its answer."""
 
-    place: Place
+    place: MessagePlace
     name: str
     status: int | None = None
-    answered: Place | None = None
+    answered: MessagePlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Early:
     """A DCP command that came before any open had succeeded."""
 
-    place: Place
+    place: MessagePlace
     opcode: int
-    refused: Opened | None
+    refused: DcpOpen | None
     """The refused open before the command; None if there was none."""
     vbucket: int | None
     """The vbucket that the command is about, if it is about one."""
@@ -109,8 +109,8 @@ class Opens(Watcher):
     travels = ("_of", "_early")
 
     def __init__(self) -> None:
-        self._of: PerConnection[int, list[Opened]] = PerConnection()
-        self._by_row: PerConnection[tuple[int, int], Opened] = PerConnection()
+        self._of: PerConnection[int, list[DcpOpen]] = PerConnection()
+        self._by_row: PerConnection[tuple[int, int], DcpOpen] = PerConnection()
         self._early: PerConnection[tuple[int, int], _Early] = PerConnection()
         """By connection and row."""
         self._early_count: PerConnection[int, int] = PerConnection()
@@ -120,28 +120,28 @@ class Opens(Watcher):
     def take(self, fed: Fed) -> Iterable[Candidates]:
         """Takes the next messages."""
         batch, decoded, news = fed.batch, fed.batch.decoded, fed.tracker.conversation.news
-        opens = {one.index: one for one in news if one.opcode == Opcode.DCP_OPEN}
+        opens = {session_message.index: session_message for session_message in news if session_message.opcode == Opcode.DCP_OPEN}
         requests = ~decoded.is_response & ~decoded.is_server & decoded.has_magic & (batch.direction == CLIENT)
         unreadable = np.setdiff1d(np.flatnonzero(requests & (decoded.opcode == Opcode.DCP_OPEN)), list(opens))
         self._settled.update(dict.fromkeys(batch.connection[unreadable].tolist(), True))
         of_dcp = requests & _OF_DCP[decoded.opcode]
         asking = np.unique(batch.connection[of_dcp]).tolist()
-        wanted = [number for number in asking if batch.endpoints.has_handshake[number - 1] and number not in self._settled]
-        early = np.flatnonzero(of_dcp & np.isin(batch.connection, wanted))
+        wanted_numbers = [number for number in asking if batch.endpoints.has_handshake[number - 1] and number not in self._settled]
+        early = np.flatnonzero(of_dcp & np.isin(batch.connection, wanted_numbers))
         for index in sorted({*opens, *early.tolist()}):
             connection = int(batch.connection[index])
             if index not in opens:
                 self._command(batch, index, connection)
             elif opens[index].status is None:
                 if len(self._by_row) < MOST:
-                    opened = Opened(place_of(batch, index), text(batch.key_of(index) or b""))
-                    self._of.setdefault(connection, []).append(opened)
-                    self._by_row[connection, opened.place.row] = opened
+                    dcp_open = DcpOpen(place_of(batch, index), text(batch.key_of(index) or b""))
+                    self._of.setdefault(connection, []).append(dcp_open)
+                    self._by_row[connection, dcp_open.place.row] = dcp_open
             elif batch.request_row.at(index) is not None:
-                asked = self._by_row.get((connection, int(batch.request_row.values[index])))
-                if asked is not None:
-                    asked.status, asked.answered = opens[index].status, place_of(batch, index)
-                    if asked.status == Status.SUCCESS:
+                open_request = self._by_row.get((connection, int(batch.request_row.values[index])))
+                if open_request is not None:
+                    open_request.status, open_request.answered = opens[index].status, place_of(batch, index)
+                    if open_request.status == Status.SUCCESS:
                         self._settled[connection] = True
         return ()
 
@@ -168,7 +168,7 @@ class Opens(Watcher):
         yield from self._misplaced(finished.context, unbound)
         yield from self._clashes(finished.context)
 
-    def _misplaced(self, context: Context, unbound: Mapping[int, Key]) -> Iterator[Occurrence]:
+    def _misplaced(self, context: Context, unbound: Mapping[int, FindingKey]) -> Iterator[Occurrence]:
         """Yields all occurrences but name clashes. ``unbound``: connections that got no login or no bucket, with the finding of each."""
         for early in self._early.values():
             link = context.by_number.get(early.place.connection)
@@ -177,15 +177,15 @@ class Opens(Watcher):
             if early.refused is not None and link.number in unbound:
                 continue  # both are effects
             before = "DCP_OPEN" if early.refused is None else "a DCP_OPEN that succeeds"
-            places = [early.place, *([early.refused.place] if early.refused is not None else [])]
+            evidence = [early.place, *([early.refused.place] if early.refused is not None else [])]
             message = f"{opcode_name(early.opcode)} before {before}"
-            yield Occurrence("dcp-before-open", "error", message, link.number, tuple(places), early.vbucket)
-        for connection, known in self._of.items():
-            first = next((one for one in known if one.status == Status.SUCCESS), None)
-            for refused in known[: None if first is None else known.index(first)]:
+            yield Occurrence("dcp-before-open", "error", message, link.number, tuple(evidence), early.vbucket)
+        for connection, opens_of_connection in self._of.items():
+            first = next((candidate for candidate in opens_of_connection if candidate.status == Status.SUCCESS), None)
+            for refused in opens_of_connection[: None if first is None else opens_of_connection.index(first)]:
                 if refused.status is not None:
                     yield replace(_refusal(refused, is_over=first is not None), effect_of=unbound.get(connection))
-            for again in known[known.index(first) + 1 :] if first is not None else []:
+            for again in opens_of_connection[opens_of_connection.index(first) + 1 :] if first is not None else []:
                 assert first is not None
                 if _is_lost_between(context, first.place, again.place):
                     continue  # by then, another connection may run between the two addresses
@@ -197,37 +197,37 @@ class Opens(Watcher):
 
     def _clashes(self, context: Context) -> Iterator[Occurrence]:
         """Yields name clashes: the server lets the older connection be silent, and closes it."""
-        claimed: dict[tuple[str, str | None, str], list[tuple[Opened, Link]]] = {}
-        good = [one for known in self._of.values() for one in known if one.status == Status.SUCCESS and one.name]
-        for opened in sorted(good, key=lambda one: (one.place.time_ns, one.place)):
-            link = context.by_number.get(opened.place.connection)
+        claimed: dict[tuple[str, str | None, str], list[tuple[DcpOpen, Link]]] = {}
+        good = [item for opens in self._of.values() for item in opens if item.status == Status.SUCCESS and item.name]
+        for dcp_open in sorted(good, key=lambda item: (item.place.time_ns, item.place)):
+            link = context.by_number.get(dcp_open.place.connection)
             if link is None:
                 continue
-            others = claimed.setdefault((link.server, context.session(link.number).bucket, opened.name), [])
-            held = [one for one in others if _holds(one[1], opened.place.time_ns)]
-            if held and held[-1][1].number != link.number and _is_closed_for(context, opened, held[-1][1]):
-                yield _clash(opened, link, *held[-1])
-            others[:] = [*held, (opened, link)]
+            other_opens = claimed.setdefault((link.server, context.session(link.number).bucket, dcp_open.name), [])
+            held = [item for item in other_opens if _holds(item[1], dcp_open.place.time_ns)]
+            if held and held[-1][1].number != link.number and _is_closed_for(context, dcp_open, held[-1][1]):
+                yield _clash(dcp_open, link, *held[-1])
+            other_opens[:] = [*held, (dcp_open, link)]
 
 
-def _refusal(opened: Opened, *, is_over: bool) -> Occurrence:
+def _refusal(dcp_open: DcpOpen, *, is_over: bool) -> Occurrence:
     """``is_over``: a later open of the connection was granted."""
-    assert opened.status is not None
-    name = status_name(opened.status)
-    meaning = command_status_meaning(Opcode.DCP_OPEN, opened.status)
-    message = f"DCP open{f' {opened.name}' if opened.name else ''}: {name}, {meaning}"
+    assert dcp_open.status is not None
+    name = status_name(dcp_open.status)
+    meaning = command_status_meaning(Opcode.DCP_OPEN, dcp_open.status)
+    message = f"DCP open{f' {dcp_open.name}' if dcp_open.name else ''}: {name}, {meaning}"
     severity: Severity = "note" if is_over else "warning"
     is_known_over = True if is_over else None
     return Occurrence(
-        "open-refused", severity, message, opened.place.connection, (opened.place,), cause=name.replace("_", "-"), is_over=is_known_over
+        "open-refused", severity, message, dcp_open.place.connection, (dcp_open.place,), cause=name.replace("_", "-"), is_over=is_known_over
     )
 
 
-def _is_lost_between(context: Context, first: Place, again: Place) -> bool:
+def _is_lost_between(context: Context, first: MessagePlace, again: MessagePlace) -> bool:
     """Returns whether something of the opening side was lost between two of its messages."""
     losses = context.tracker.state.known.losses
-    mine = losses[(losses.connection == first.connection) & (losses.direction == CLIENT)]
-    return bool(((mine.after_row > first.row) & (mine.before_row < again.row)).any())
+    client_losses = losses[(losses.connection == first.connection) & (losses.direction == CLIENT)]
+    return bool(((client_losses.after_row > first.row) & (client_losses.before_row < again.row)).any())
 
 
 def _holds(link: Link, when: int) -> bool:
@@ -235,14 +235,14 @@ def _holds(link: Link, when: int) -> bool:
     return link.closed != "replaced" and link.last_ns > when and not (link.closed and link.closed_ns <= when)
 
 
-def _is_closed_for(context: Context, newer: Opened, held: Link) -> bool:
+def _is_closed_for(context: Context, newer: DcpOpen, held: Link) -> bool:
     """Returns whether the server closed a connection for a newer open, of its name or on it: it said nothing more on it by then."""
     latest_ns = context.tracker.state.connections[held.number].time[1 - CLIENT]
     is_closed = held.closed in ("fin", "rst") and held.closed_by == 1 - CLIENT
     return is_closed and bool(latest_ns <= newer.place.time_ns + _LAST_WORDS_NS)
 
 
-def _clash(newer: Opened, link: Link, older: Opened, held: Link) -> Occurrence:
+def _clash(newer: DcpOpen, link: Link, older: DcpOpen, held: Link) -> Occurrence:
     after = (held.closed_ns - newer.place.time_ns) / 1e6
     message = (
         f"name {newer.name} opened by connection {link.number} while connection {held.number} held it;"

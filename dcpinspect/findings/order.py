@@ -11,7 +11,7 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context, place_at
 from dcpinspect.findings.costs import WRONG_DATA, Cost
-from dcpinspect.findings.finding import Place
+from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
 from dcpinspect.findings.strays import Strays
@@ -269,14 +269,14 @@ class _Case:
     """How one kind of anomaly is told."""
 
     rule: str
-    words: Callable[[_Seen], str]
-    seqnos: Callable[[_Seen], tuple[int, ...]] = lambda _: ()
+    words: Callable[[_Anomaly], str]
+    seqnos: Callable[[_Anomaly], tuple[int, ...]] = lambda _: ()
     shared: str | None = None
     """What several messages have in common."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Anomaly:
     """One anomaly, with its message and its snapshot."""
 
     batch: MessageBatch
@@ -292,8 +292,8 @@ class _Seen:
         streams, row = self.streams, int(self.batch.row[self.index])
         is_its = (streams.connection == int(self.batch.connection[self.index])) & (streams.opaque == self.a)
         is_its &= (streams.begun_row < row) & ((streams.finished.row <= 0) | (streams.finished.row > row))
-        found = streams.vbucket[is_its]
-        return f"; the opaque is that of vbucket {found[-1]}'s stream" if len(found) else ""
+        vbuckets = streams.vbucket[is_its]
+        return f"; the opaque is that of vbucket {vbuckets[-1]}'s stream" if len(vbuckets) else ""
 
     @property
     def name(self) -> str:
@@ -333,21 +333,21 @@ def _plain(biased: int) -> int:
     return biased - LEAST
 
 
-def _event(seen: _Seen) -> str:
+def _event(seen: _Anomaly) -> str:
     seqno = seen.batch.number("by_seqno", seen.index)
     return seen.name if seqno is None else f"{seen.name} of seqno {seqno}"
 
 
-def _stray(seen: _Seen) -> tuple[int, ...]:
+def _stray(seen: _Anomaly) -> tuple[int, ...]:
     seqno = seen.batch.number("by_seqno", seen.index)
     return () if seqno is None else (seqno,)
 
 
-def _one(seen: _Seen) -> tuple[int, ...]:
+def _one(seen: _Anomaly) -> tuple[int, ...]:
     return (seen.seqno,)
 
 
-def _two(seen: _Seen) -> tuple[int, ...]:
+def _two(seen: _Anomaly) -> tuple[int, ...]:
     return (seen.seqno, seen.other)
 
 
@@ -446,7 +446,7 @@ _CASES = {
 }
 
 
-class Order(Watcher):
+class SeqnoOrder(Watcher):
     """Reports the anomalies that the tracker noticed."""
 
     def __init__(self) -> None:
@@ -456,33 +456,33 @@ class Order(Watcher):
         """Returns the kernel's anomalies among the messages of the batch."""
         state = fed.tracker.state
         streams, snapshots = state.known.streams, state.known.snapshots
-        found = self._strays.take(fed.batch, state.used(state.anomalies), streams, snapshots)
-        return _anomalies(fed.batch, found, streams, snapshots)
+        anomalies = self._strays.take(fed.batch, state.used(state.anomalies), streams, snapshots)
+        return _anomalies(fed.batch, anomalies, streams, snapshots)
 
-    def reconsider(self, context: Context, found: Collector) -> None:
+    def reconsider(self, context: Context, collector: Collector) -> None:
         """Softens overlaps of markers from replicas, which may merge snapshots; drops them where it is not known what the consumer
         asked."""
-        found.soften("marker-overlap", context.replicas)
-        found.drop("marker-overlap", context.blind)
+        collector.soften("marker-overlap", context.replicas)
+        collector.drop("marker-overlap", context.blind)
 
 
-def _anomalies(batch: MessageBatch, found: Anomalies, streams: Streams, snapshots: Snapshots) -> Iterator[Candidates]:
-    """Yields candidates for the kernel's anomalies ``found`` in this batch; ``streams`` and ``snapshots`` are its tables as they are
+def _anomalies(batch: MessageBatch, anomalies: Anomalies, streams: Streams, snapshots: Snapshots) -> Iterator[Candidates]:
+    """Yields candidates for the kernel's anomalies ``anomalies`` in this batch; ``streams`` and ``snapshots`` are its tables as they are
     now."""
-    for code in np.unique(found.code).tolist():
+    for code in np.unique(anomalies.code).tolist():
         case = _CASES.get(code)
         if case is None:
             continue
-        mine = found[found.code == code]
-        rows = batch.index_of(mine.place.row)
+        anomalies_of_code = anomalies[anomalies.code == code]
+        rows = batch.index_of(anomalies_of_code.place.row)
         severities: dict[Severity | None, list[int]] = {}
-        for place, severity in enumerate(_severities(code, mine, streams)):
-            severities.setdefault(severity, []).append(place)
-        for severity, places in severities.items():
-            seen = _Lookup(batch, mine[places], rows[places], streams, snapshots)
+        for anomaly_index, severity in enumerate(_severities(code, anomalies_of_code, streams)):
+            severities.setdefault(severity, []).append(anomaly_index)
+        for severity, indices in severities.items():
+            seen = _Lookup(batch, anomalies_of_code[indices], rows[indices], streams, snapshots)
             yield Candidates(
                 case.rule,
-                rows[places],
+                rows[indices],
                 lambda index, case=case, seen=seen: case.words(seen[index]),  # type: ignore[misc]
                 severity,
                 lambda index, case=case, seen=seen: case.seqnos(seen[index]),  # type: ignore[misc]
@@ -523,54 +523,54 @@ whose place it takes. _END: the end of its stream."""
 class _Lookup:
     """Finds anomalies by the index of their message."""
 
-    def __init__(self, batch: MessageBatch, found: Anomalies, rows: Rows, streams: Streams, snapshots: Snapshots) -> None:
+    def __init__(self, batch: MessageBatch, anomalies: Anomalies, rows: Rows, streams: Streams, snapshots: Snapshots) -> None:
         self._batch = batch
-        self._found = found
-        self._places = {row: place for place, row in reversed(list(enumerate(rows.tolist())))}
+        self._found = anomalies
+        self._places = {row: index for index, row in reversed(list(enumerate(rows.tolist())))}
         """The place, in ``_found``, of the first anomaly of each message, by index of the message."""
         self._streams = streams
         self._snapshots = snapshots
 
-    def others(self, index: int) -> tuple[Place, ...]:
+    def others(self, index: int) -> tuple[MessagePlace, ...]:
         """Returns the places of earlier messages that a message contradicts."""
         row = self._row(index)
         code, connection, direction, stream = row.code, row.connection, row.direction, row.stream
-        found = []
+        evidence = []
         for kind in _CONTRADICTED.get(code, ()):
-            way, at = direction, row.other
+            side, message = direction, row.other
             if kind == _MARKER:
                 if row.snapshot < 0:
                     continue
-                at = self._snapshots[row.snapshot].place
+                message = self._snapshots[row.snapshot].place
             elif kind == _END:
-                at = self._streams[stream].finished
+                message = self._streams[stream].finished
             elif kind in (_REQUEST, _REQUEST_OF_OTHER):
-                asked = self._streams[stream if kind == _REQUEST else row.a]
-                way, at = 1 - direction, asked.opened
-                if not asked.request.form:
+                request_stream = self._streams[stream if kind == _REQUEST else row.a]
+                side, message = 1 - direction, request_stream.opened
+                if not request_stream.request.form:
                     continue
-            if 0 < at.row < row.place.row:  # a hole may hold a request back until later messages were read
-                found.append(place_at(connection, way, At.of(at)))
-        return tuple(found)
+            if 0 < message.row < row.place.row:  # a hole may hold a request back until later messages were read
+                evidence.append(place_at(connection, side, At.of(message)))
+        return tuple(evidence)
 
     def _row(self, index: int) -> Anomaly:
-        found: Anomaly = self._found[self._places[index]]
-        return found
+        anomaly: Anomaly = self._found[self._places[index]]
+        return anomaly
 
-    def __getitem__(self, index: int) -> _Seen:
+    def __getitem__(self, index: int) -> _Anomaly:
         row = self._row(index)
         snapshot = int(row.snapshot)
-        return _Seen(self._batch, index, int(row.a), int(row.b), self._snapshots[snapshot] if snapshot >= 0 else None, self._streams)
+        return _Anomaly(self._batch, index, int(row.a), int(row.b), self._snapshots[snapshot] if snapshot >= 0 else None, self._streams)
 
 
-def _severities(code: int, found: Anomalies, streams: Streams) -> list[Severity | None]:
+def _severities(code: int, anomalies: Anomalies, streams: Streams) -> list[Severity | None]:
     """Returns the severity of each anomaly where it depends on the stream; None: the severity of the rule."""
     if code == w.KEYS_UNCHECKED:
-        return ["note"] * len(found)
+        return ["note"] * len(anomalies)
     if code != w.OVERLAP:
-        return [None] * len(found)
-    flags = streams.request.flags[found.stream]
+        return [None] * len(anomalies)
+    flags = streams.request.flags[anomalies.stream]
     return ["error" if only else None for only in ((flags & ACTIVE_ONLY) != 0).tolist()]
 
 
-RULE_SET = RuleSet(RULES, watcher=Order, also=("cache-transfer-record",))
+RULE_SET = RuleSet(RULES, watcher=SeqnoOrder, also=("cache-transfer-record",))

@@ -89,21 +89,23 @@ class Outcomes:
             lost = self._broken_off(case)
         else:
             return "unknown", None
-        rows = [self._next_stream(client, *one, since) for one in lost] or [self._next_connection(client, case.connections[0], since)]
-        found = [row for row in rows if row is not None]
-        return ("recovered", max(found)) if len(found) == len(rows) else ("unknown", None)
+        rows = [self._next_stream(client, *lost_stream, since) for lost_stream in lost] or [
+            self._next_connection(client, case.connections[0], since)
+        ]
+        later_rows = [row for row in rows if row is not None]
+        return ("recovered", max(later_rows)) if len(later_rows) == len(rows) else ("unknown", None)
 
     def _broken_off(self, case: Finding) -> list[tuple[int, int]]:
         """Returns vbucket and stream-id of the streams that were open when the connections that a case speaks of were closed."""
         streams = self._context.streams
-        found: list[tuple[int, int]] = []
-        for number in sorted({*case.connections, *(place.connection for place in case.places)}):
+        broken_off: list[tuple[int, int]] = []
+        for number in sorted({*case.connections, *(message_place.connection for message_place in case.places)}):
             link = self._context.by_number.get(number)
             if link is not None and link.closed:
-                own = self._context.streams_of(number)
-                own = own[(streams.state[own] >= ACCEPTED) & (streams.state[own] <= STREAMING)]
-                found += zip(streams.vbucket[own].tolist(), streams.sid[own].tolist(), strict=True)
-        return found
+                own_streams = self._context.streams_of(number)
+                own_streams = own_streams[(streams.state[own_streams] >= ACCEPTED) & (streams.state[own_streams] <= STREAMING)]
+                broken_off += zip(streams.vbucket[own_streams].tolist(), streams.sid[own_streams].tolist(), strict=True)
+        return broken_off
 
     def _next_stream(self, client: str, vbucket: int, sid: int, since: _When) -> int | None:
         """Returns the row of the first stream of a vbucket that a client was granted after ``since``; ``sid``: -1 for none."""
@@ -128,22 +130,26 @@ class Outcomes:
         streams = self._context.streams
         return _Granted(streams, self._context.names.of[streams.connection])
 
-    def named(self, found: Finding) -> Finding:
+    def named(self, finding: Finding) -> Finding:
         """Returns the finding with its clients and their server in words."""
-        known = self._context.by_number
-        links = [known[one] if one in known else self._past[one][0] for one in found.connections if one in known or one in self._past]
+        link_of_number = self._context.by_number
+        links = [
+            link_of_number[number] if number in link_of_number else self._past[number][0]
+            for number in finding.connections
+            if number in link_of_number or number in self._past
+        ]
         servers = sorted({link.server for link in links})
         server = f"server {servers[0]}" if len(servers) == 1 else f"{len(servers)} servers" if servers else ""
-        return replace(found, who=self._who(found, links) if links else who_alone(found), server=server)
+        return replace(finding, who=self._who(finding, links) if links else who_alone(finding), server=server)
 
-    def _who(self, found: Finding, links: Sequence[Link]) -> str:
+    def _who(self, finding: Finding, links: Sequence[Link]) -> str:
         past = self._past
         sessions = [past[link.number][1] if link.number in past else self._context.session(link.number) for link in links]
         names = sorted({session.name or session.agent or "" for session in sessions} - {""})
         short = sorted({session.service or session.agent or "" for session in sessions} - {""})
         hosts = _addresses([link.origin for link in links])
-        if len(found.clients) > 1:
-            return f"{len(found.clients)} clients ({', '.join([hosts, *short]) if len(short) < 2 else _some(found.clients)})"
+        if len(finding.clients) > 1:
+            return f"{len(finding.clients)} clients ({', '.join([hosts, *short]) if len(short) < 2 else _some(finding.clients)})"
         agents = {session.agent for session in sessions} - {None, *names}
         inside = ", ".join([hosts, *sorted(filter(None, agents))[:1]])
         name = names[0] if len(names) == 1 else short[0] if short else ""
@@ -163,18 +169,18 @@ class _Granted:
     def next(self, key: int, since: _When, is_wanted: Callable[[Rows], Mask]) -> int | None:
         """The row of the answer to the first wanted stream of a key that was asked for and accepted later."""
         begin, end = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
-        at = begin + int(np.searchsorted(self._times[begin:end], since[0], "left"))
-        while at < end and (int(self._times[at]), int(self._rows[at])) <= since:
-            at += 1
+        index = begin + int(np.searchsorted(self._times[begin:end], since[0], "left"))
+        while index < end and (int(self._times[index]), int(self._rows[index])) <= since:
+            index += 1
         step = _NEAR
-        while at < end:  # it is near, nearly always
-            numbers = self._streams[at : min(at + step, end)]
+        while index < end:  # it is near, nearly always
+            numbers = self._streams[index : min(index + step, end)]
             time, row = self._asked.time[numbers], self._asked.row[numbers]
             is_later = (time > since[0]) | ((time == since[0]) & (row > since[1]))
-            found = np.flatnonzero(is_wanted(numbers) & is_later)
-            if len(found):
-                return int(self._rows[at + found[0]])
-            at, step = at + step, 2 * step
+            granted_indices = np.flatnonzero(is_wanted(numbers) & is_later)
+            if len(granted_indices):
+                return int(self._rows[index + granted_indices[0]])
+            index, step = index + step, 2 * step
         return None
 
 

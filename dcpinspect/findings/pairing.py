@@ -17,7 +17,7 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.costs import UNMATCHED, WRONG_DATA, Cost
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import ACKNOWLEDGED, CLOSED, GOES_ON, SIDES, SILENT, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Mask, Rows
@@ -126,10 +126,10 @@ _Key = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingRequest:
     """A request without an answer so far."""
 
-    place: Place
+    place: MessagePlace
     direction: int
     opcode: int
     opaque: int
@@ -145,37 +145,37 @@ class Pairing(Watcher):
     """Follows requests to their answers. Memory grows with the requests that are not answered."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, Asked] = {}
+        self._waiting: dict[int, PendingRequest] = {}
         self._waiting_for: dict[_Key, list[int]] = {}
-        self._unmatched: PerConnection[_Key, list[Place]] = PerConnection()
+        self._unmatched: PerConnection[_Key, list[MessagePlace]] = PerConnection()
         self._unmatched_count = 0
         self._slowest: PerConnection[tuple[int, int], list[tuple[int, int]]] = PerConnection()
         """By connection and opcode: (time of the answer, how long it took), each slower than all before."""
         self._latest = np.zeros(0, np.int64)
         """Time of the latest message of each direction; two elements for each connection."""
-        self._takeover: PerConnection[tuple[int, int], Asked] = PerConnection()
+        self._takeover: PerConnection[tuple[int, int], PendingRequest] = PerConnection()
         """By connection and row: the first messages that set the state of a vbucket."""
-        self._unclosed: PerConnection[tuple[int, int], tuple[Asked, int]] = PerConnection()
+        self._unclosed: PerConnection[tuple[int, int], tuple[PendingRequest, int]] = PerConnection()
         """By connection and row: the first answers by which a close was refused, with their status."""
 
     def take(self, fed: Fed) -> Iterator[Candidates]:
         """Returns what the batch shows alone; ``findings`` returns the rest."""
         batch, decoded = fed.batch, fed.batch.decoded
-        own = decoded.has_magic & ~decoded.is_server
+        is_readable = decoded.has_magic & ~decoded.is_server
         self._heard(batch.connection * 2 + batch.direction, batch.time_ns)
-        answers = own & decoded.is_response
-        self._follow(batch, own & ~decoded.is_response & _ASKS[decoded.opcode], answers & _ASKS[decoded.opcode])
+        answers = is_readable & decoded.is_response
+        self._follow(batch, is_readable & ~decoded.is_response & _ASKS[decoded.opcode], answers & _ASKS[decoded.opcode])
         rows = np.flatnonzero(answers & _SILENT[decoded.opcode] & (decoded.specific == Status.SUCCESS))
         is_fatal = np.isin(decoded.opcode[rows], _FATAL)
-        for mine, severity, effect in (
+        for rows_of_anomaly, severity, effect in (
             (rows[~is_fatal], None, ""),
             (rows[is_fatal], _ERROR, ", and a server closes the connection when it gets one"),
         ):
-            yield Candidates("unexpected-reply", mine, partial(_unexpected, batch, effect), severity)
+            yield Candidates("unexpected-reply", rows_of_anomaly, partial(_unexpected, batch, effect), severity)
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops these connections, as in ``Follower``."""
-        for row in [row for row, asked in self._waiting.items() if asked.place.connection in connections]:
+        for row in [row for row, request in self._waiting.items() if request.place.connection in connections]:
             self._forget(row)
         super().leave(connections)
         self._unmatched_count = sum(map(len, self._unmatched.values()))
@@ -209,44 +209,44 @@ class Pairing(Watcher):
             return
         keys = batch.connection[rows] * 256 + batch.decoded.opcode[rows]
         rows = rows[np.argsort(keys, kind="stable")]
-        found, starts = np.unique(np.sort(keys), return_index=True)
+        distinct_keys, starts = np.unique(np.sort(keys), return_index=True)
         took, bounds = batch.rtt_ns.values[rows].astype(np.int64), [*starts.tolist(), len(rows)]
         most = np.maximum.reduceat(took, starts).tolist()
-        for number, key in enumerate(found.tolist()):
-            known = self._slowest.setdefault((key // 256, key % 256), [])
-            before = known[-1][1] if known else -1
+        for number, key in enumerate(distinct_keys.tolist()):
+            slowest_times = self._slowest.setdefault((key // 256, key % 256), [])
+            before = slowest_times[-1][1] if slowest_times else -1
             if most[number] <= before:
                 continue
-            mine = slice(bounds[number], bounds[number + 1])
-            slowest = np.maximum.accumulate(took[mine])
+            key_slice = slice(bounds[number], bounds[number + 1])
+            slowest = np.maximum.accumulate(took[key_slice])
             rises = np.flatnonzero(np.diff(np.maximum(slowest, before), prepend=before) > 0)
-            known += zip(batch.time_ns[rows[mine][rises]].tolist(), slowest[rises].tolist(), strict=True)
+            slowest_times += zip(batch.time_ns[rows[key_slice][rises]].tolist(), slowest[rises].tolist(), strict=True)
 
-    def _asked(self, batch: MessageBatch, index: int) -> Asked:
+    def _asked(self, batch: MessageBatch, index: int) -> PendingRequest:
         opcode = int(batch.decoded.opcode[index])
         vbucket = int(batch.decoded.specific[index]) if opcode in _OF_VBUCKET else None
-        return Asked(place_of(batch, index), int(batch.direction[index]), opcode, int(batch.decoded.opaque[index]), vbucket)
+        return PendingRequest(place_of(batch, index), int(batch.direction[index]), opcode, int(batch.decoded.opaque[index]), vbucket)
 
     def _ask(self, batch: MessageBatch, index: int) -> None:
-        asked = self._asked(batch, index)
-        orphans = self._unmatched.get(asked.key, [])
-        for place in orphans:
-            if place.time_ns >= asked.place.time_ns - _OUT_OF_STEP_NS:  # its answer was read before it
-                orphans.remove(place)
+        request = self._asked(batch, index)
+        orphans = self._unmatched.get(request.key, [])
+        for orphan_place in orphans:
+            if orphan_place.time_ns >= request.place.time_ns - _OUT_OF_STEP_NS:  # its answer was read before it
+                orphans.remove(orphan_place)
                 self._unmatched_count -= 1
                 return
         if len(self._waiting) >= MOST:
             self._forget(next(iter(self._waiting)))
-        self._waiting[asked.place.row] = asked
-        self._waiting_for.setdefault(asked.key, []).append(asked.place.row)
+        self._waiting[request.place.row] = request
+        self._waiting_for.setdefault(request.key, []).append(request.place.row)
 
     def _forget(self, row: int) -> None:
-        asked = self._waiting.pop(row, None)
-        if asked is not None:
-            rows = self._waiting_for[asked.key]
+        request = self._waiting.pop(row, None)
+        if request is not None:
+            rows = self._waiting_for[request.key]
             rows.remove(row)
             if not rows:
-                del self._waiting_for[asked.key]
+                del self._waiting_for[request.key]
 
     def _orphan(self, batch: MessageBatch, index: int) -> None:
         key = (
@@ -263,18 +263,18 @@ class Pairing(Watcher):
     # -- what is known at the end -----------------------------------------------------------------------------
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[Rows]) -> Self:
         """Joins what is known of several readings, as in ``Follower``."""
-        whole, pairs = super().joined(parts, connections), list(zip(parts, connections, strict=True))
-        waiting = [renumbered(asked, of) for part, of in pairs for asked in part._waiting.values()]
-        for asked in sorted(waiting, key=lambda asked: asked.place.row)[-MOST:]:
-            whole._waiting[asked.place.row] = asked
-            whole._waiting_for.setdefault(asked.key, []).append(asked.place.row)
-        for part, of in pairs:
-            own = np.arange(len(part._latest))
-            whole._heard(2 * of[own // 2] + own % 2, part._latest)
-        whole._unmatched_count = sum(map(len, whole._unmatched.values()))
-        return whole
+        pairing, pairs = super().joined(readings, connections), list(zip(readings, connections, strict=True))
+        waiting = [renumbered(request, new_numbers) for reading, new_numbers in pairs for request in reading._waiting.values()]
+        for request in sorted(waiting, key=lambda request: request.place.row)[-MOST:]:
+            pairing._waiting[request.place.row] = request
+            pairing._waiting_for.setdefault(request.key, []).append(request.place.row)
+        for reading, new_numbers in pairs:
+            own_numbers = np.arange(len(reading._latest))
+            pairing._heard(2 * new_numbers[own_numbers // 2] + own_numbers % 2, reading._latest)
+        pairing._unmatched_count = sum(map(len, pairing._unmatched.values()))
+        return pairing
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields all occurrences, once all messages were taken."""
@@ -284,18 +284,18 @@ class Pairing(Watcher):
             return
         cut_off = finished.coverage.ways(lambda all_: all_.unfinished + all_.missing + all_.skipped > 0)
         yield from self._nobody_asked(context)
-        for asked in self._waiting.values():
-            waited = self._waited(context, asked, cut_off)
+        for request in self._waiting.values():
+            waited = self._waited(context, request, cut_off)
             if waited is None:
                 continue
-            opcode = asked.opcode
+            opcode = request.opcode
             name = opcode_name(opcode)
             if opcode == Opcode.DCP_SET_VBUCKET_STATE:
                 message = f"the state of the vbucket was set, but not answered {waited}"
-                yield _of("takeover-sequence", asked, message, cause="unanswered")
+                yield _of("takeover-sequence", request, message, cause="unanswered")
             else:
                 message = f"{name} unanswered {waited}"
-                yield _of("missing-response", asked, message, cause=self._since(context, asked), next_=_NEXT.get(opcode))
+                yield _of("missing-response", request, message, cause=self._since(context, request), next_=_NEXT.get(opcode))
         yield from self._takeovers(context)
 
     def _closes(self, context: Context) -> Iterator[Occurrence]:
@@ -306,37 +306,37 @@ class Pairing(Watcher):
             if connection not in context.by_number:
                 continue
             took_ns = max(LEAST_PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[connection]))
-            own = context.streams_of(connection)
-            ended = streams.finished.time[own[streams.vbucket[own] == answer.vbucket]]
+            own_streams = context.streams_of(connection)
+            ended = streams.finished.time[own_streams[streams.vbucket[own_streams] == answer.vbucket]]
             is_late = bool(((ended > answer.place.time_ns - took_ns) & (ended > 0)).any())
             if not is_late and not context.may_lack(connection, context.producer(connection), answer.place.time_ns - took_ns):
                 message = f"close of the vbucket's stream refused: {status_name(status)}"
                 yield replace(_of("close-refused", answer, message), severity="note")
 
     def _nobody_asked(self, context: Context) -> Iterator[Occurrence]:
-        for (connection, direction, opcode, opaque), places in self._unmatched.items():
+        for (connection, direction, opcode, opaque), evidence in self._unmatched.items():
             link = context.by_number.get(connection)
             if link is None or not link.has_handshake:
                 continue
             known_until_ns = context.sight.known_until_ns(link.number, direction)
-            for place in places:
-                if place.time_ns <= known_until_ns:
+            for response_place in evidence:
+                if response_place.time_ns <= known_until_ns:
                     message = f"{opcode_name(opcode)} response, opaque 0x{opaque:08x}, answers no request"
-                    yield Occurrence("unmatched-response", "warning", message, connection, (place,))
+                    yield Occurrence("unmatched-response", "warning", message, connection, (response_place,))
 
-    def _waited(self, context: Context, asked: Asked, cut_off: set[tuple[int, int]]) -> str | None:
+    def _waited(self, context: Context, request: PendingRequest, cut_off: set[tuple[int, int]]) -> str | None:
         """Returns in words how long an answer that must have come by then did not come; None if it may still come, or was perhaps not
         captured."""
-        connection, direction, opcode, _ = asked.key
+        connection, direction, opcode, _ = request.key
         link = context.by_number.get(connection)
         if link is None or not link.has_handshake or (connection, 1 - direction) in cut_off:
             return None
         if context.sight.known_until_ns(link.number, 1 - direction) < ALL:
             return None
-        waited_ns = (link.closed_ns if link.closed else link.last_ns) - asked.place.time_ns
+        waited_ns = (link.closed_ns if link.closed else link.last_ns) - request.place.time_ns
         if link.closed == "replaced":
-            waited_ns = link.last_ns - asked.place.time_ns
-        slowest = max((took for when, took in self._slowest.get((connection, opcode), ()) if when <= asked.place.time_ns), default=0)
+            waited_ns = link.last_ns - request.place.time_ns
+        slowest = max((took for when, took in self._slowest.get((connection, opcode), ()) if when <= request.place.time_ns), default=0)
         if waited_ns > max(LEAST_PATIENCE_NS, 10 * slowest):
             return f"for {waited_ns / 1e9:.1f} s"
         enough = 0 if opcode in _BEGINNING else max(LEAST_WAIT_NS, 10 * slowest)
@@ -345,44 +345,54 @@ class Pairing(Watcher):
             return f"when the {side} {'reset' if link.closed == 'rst' else 'closed'} the connection {waited_ns / 1e6:.0f} ms later"
         return None
 
-    def _since(self, context: Context, asked: Asked) -> str:
+    def _since(self, context: Context, request: PendingRequest) -> str:
         """Returns what came after a request from the side that should have answered it, later than a round trip takes."""
-        connection, other = asked.place.connection, 1 - asked.direction
-        link, way = context.by_number[connection], connection * 2 + other
-        if link.closed in ("fin", "rst") and link.closed_by == other:
+        connection, answer_direction = request.place.connection, 1 - request.direction
+        link, way_number = context.by_number[connection], connection * 2 + answer_direction
+        if link.closed in ("fin", "rst") and link.closed_by == answer_direction:
             return CLOSED
-        latest = int(self._latest[way]) if way < len(self._latest) else 0
-        if latest > asked.place.time_ns + LEAST_WAIT_NS:
+        latest = int(self._latest[way_number]) if way_number < len(self._latest) else 0
+        if latest > request.place.time_ns + LEAST_WAIT_NS:
             return GOES_ON
-        return ACKNOWLEDGED if link.has_received(1 - other, asked.place.stream_offset) else SILENT
+        return ACKNOWLEDGED if link.has_received(1 - answer_direction, request.place.stream_offset) else SILENT
 
     def _takeovers(self, context: Context) -> Iterator[Occurrence]:
-        for asked in self._takeover.values():
-            connection = asked.place.connection
+        for takeover in self._takeover.values():
+            connection = takeover.place.connection
             streams = context.streams
-            mine = context.streams_of(connection)
-            mine = mine[
-                (streams.vbucket[mine] == asked.vbucket) & (streams.answer[mine] != w.A_ROLLBACK) & (streams.answer[mine] != w.A_REFUSED)
+            stream_numbers = context.streams_of(connection)
+            stream_numbers = stream_numbers[
+                (streams.vbucket[stream_numbers] == takeover.vbucket)
+                & (streams.answer[stream_numbers] != w.A_ROLLBACK)
+                & (streams.answer[stream_numbers] != w.A_REFUSED)
             ]
-            opened_ns = streams.opened.time[mine]
-            mine = mine[(streams.opaque[mine] == asked.opaque) & (opened_ns < asked.place.time_ns)]
-            mine = mine[np.argsort(streams.opened.time[mine], kind="stable")]
-            if not len(mine) or not streams.request.form[mine[-1]] or int(streams.request.flags[mine[-1]]) & TAKEOVER:
+            opened_ns = streams.opened.time[stream_numbers]
+            stream_numbers = stream_numbers[(streams.opaque[stream_numbers] == takeover.opaque) & (opened_ns < takeover.place.time_ns)]
+            stream_numbers = stream_numbers[np.argsort(streams.opened.time[stream_numbers], kind="stable")]
+            if (
+                not len(stream_numbers)
+                or not streams.request.form[stream_numbers[-1]]
+                or int(streams.request.flags[stream_numbers[-1]]) & TAKEOVER
+            ):
                 continue
-            since_ns = int(streams.opened.time[mine[-1]])
-            if context.may_lack(connection, 1 - context.producer(connection), since_ns, asked.place.time_ns):
+            since_ns = int(streams.opened.time[stream_numbers[-1]])
+            if context.may_lack(connection, 1 - context.producer(connection), since_ns, takeover.place.time_ns):
                 continue  # another request for this vbucket, to which its state belongs
-            request = context.request(int(mine[-1]))
+            request = context.request(int(stream_numbers[-1]))
             message = "the state of the vbucket is set on a stream that was not requested with takeover"
-            yield _of("takeover-sequence", asked, message, *([request] if request is not None else []), cause="not-requested")
+            yield _of("takeover-sequence", takeover, message, *([request] if request is not None else []), cause="not-requested")
 
 
 def _unexpected(batch: MessageBatch, effect: str, row: int) -> str:
     return f"{batch.name_of(row)} needs no answer{effect}"
 
 
-def _of(rule: str, asked: Asked, message: str, *places: Place, cause: str | None = None, next_: str | None = None) -> Occurrence:
-    return Occurrence(rule, "warning", message, asked.place.connection, (asked.place, *places), asked.vbucket, cause=cause, next=next_)
+def _of(
+    rule: str, request: PendingRequest, message: str, *evidence: MessagePlace, cause: str | None = None, next_: str | None = None
+) -> Occurrence:
+    return Occurrence(
+        rule, "warning", message, request.place.connection, (request.place, *evidence), request.vbucket, cause=cause, next=next_
+    )
 
 
 RULE_SET = RuleSet(RULES, watcher=Pairing)

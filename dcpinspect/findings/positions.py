@@ -31,14 +31,14 @@ class WrongPosition:
         return "store the uuid together with the seqno, from the failover log of the vbucket's own stream"
 
 
-def wrong_position(context: Context, clients: Clients, number: int, why: str) -> WrongPosition | None:
+def wrong_position(context: Context, clients: Clients, number: int, cause: str) -> WrongPosition | None:
     """Returns what is wrong with the position of a request that was rolled back; None where nothing is, or nobody can tell.
 
-    ``why``: the cause of the rollback, by the server's log.
+    ``cause``: the cause of the rollback, by the server's log.
     """
-    if why in ("unknown-uuid", "strict-uuid"):
+    if cause in ("unknown-uuid", "strict-uuid"):
         return _wrong_uuid(context, clients, number)
-    if why != "leading-consumer":
+    if cause != "leading-consumer":
         return None
     received, start = clients.received_before(number), int(context.streams.request.start[number])
     if received is None or received >= start:
@@ -53,18 +53,18 @@ def _wrong_uuid(context: Context, clients: Clients, number: int) -> WrongPositio
     vbucket, uuid, connection = int(row.vbucket), int(row.request.uuid) & _MASK, int(row.connection)
     if not uuid or logs.names(vbucket, uuid):
         return None
-    others = logs.vbuckets_of(uuid)
-    if others:
-        which = f"vbucket {others[0]}" if len(others) == 1 else f"{len(others)} other vbuckets"
+    other_vbuckets = logs.vbuckets_of(uuid)
+    if other_vbuckets:
+        which = f"vbucket {other_vbuckets[0]}" if len(other_vbuckets) == 1 else f"{len(other_vbuckets)} other vbuckets"
         return WrongPosition(OTHER_VBUCKET, f"it is the uuid of {which}", "they are uuids of other vbuckets")
-    sent, asked = context.sent(number), (int(row.opened.time), int(row.opened.row))
-    before = sent.place(*asked, side="left")
+    sent, request_place = context.sent(number), (int(row.opened.time), int(row.opened.row))
+    before = sent.place(*request_place, side="left")
     received, streams = clients.received_before(number), context.streams
     earlier = context.of_client.before(number, MOST_EARLIER)
     began_anew = bool(((streams.answer[earlier] == w.A_ACCEPTED) & (streams.request.start[earlier] == LEAST)).any())
     if not before or not sent.are_whole or received is None or (received < row.request.start and not began_anew):
         return None  # it may be older than the capture, when the vbucket had another history
-    if clients.may_have_heard(connection, sent[0].at.time_ns, asked[0]):
+    if clients.may_have_heard(connection, sent[0].at.time_ns, request_place[0]):
         return None
     return WrongPosition(
         NEVER_GIVEN, "the consumer had the log, and no producer gave it this uuid", "no producer gave the consumers these uuids"

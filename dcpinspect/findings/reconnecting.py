@@ -122,9 +122,9 @@ def _asks_again(context: Context, ends: _Ends) -> Mask:
     is_same = streams.connection == streams.connection[before]
     on_same, on_another = ends.by_client | ends.by_server | ends.are_finished, ends.by_server | ends.with_connection
     # on another connection, it may be another job that begins where each begins
-    found: Mask = ends.is_asked & (before >= 0) & np.where(is_same, on_same[before], on_another[before])
-    waited_ns = streams.opened.time - np.where(found, ends.time_ns[before], 0)
-    return found & (streams.request.start <= streams.request.start[before]) & (waited_ns >= 0) & (waited_ns <= PAUSE_NS)
+    mask: Mask = ends.is_asked & (before >= 0) & np.where(is_same, on_same[before], on_another[before])
+    waited_ns = streams.opened.time - np.where(mask, ends.time_ns[before], 0)
+    return mask & (streams.request.start <= streams.request.start[before]) & (waited_ns >= 0) & (waited_ns <= PAUSE_NS)
 
 
 def _loop(context: Context, ends: _Ends, in_order: InOrder, rounds: Sequence[int]) -> Iterator[Occurrence]:
@@ -144,14 +144,14 @@ def _loop(context: Context, ends: _Ends, in_order: InOrder, rounds: Sequence[int
     connects = len(set(streams.connection[rounds].tolist())) == len(rounds)
     done = "connected" if connects else "asked for"
     message = f"{done} {len(rounds):,} times in {spent}, from {since} each time, {items:,} items sent again"
-    shown = [last, *rounds[:-1][:MOST_ROUNDS]]
-    found = occurrence(
+    shown_streams = [last, *rounds[:-1][:MOST_ROUNDS]]
+    loop = occurrence(
         context,
         last,
         "reconnect-loop",
         "note" if set(ways) == {FINISHED} else "warning",
         message,
-        [context.request(number) for number in shown],
+        [context.request(number) for number in shown_streams],
         cause=cause,
         next_=_NEXT.get(cause),
         seqnos=(starts[-1],),
@@ -161,7 +161,7 @@ def _loop(context: Context, ends: _Ends, in_order: InOrder, rounds: Sequence[int
         is_over=None if is_over is False and not is_closed else is_over,
     )
     rows = streams.opened.row[rounds]
-    yield replace(found, rows=rows[rows > 0], time_ns=int(times[0]))
+    yield replace(loop, rows=rows[rows > 0], time_ns=int(times[0]))
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

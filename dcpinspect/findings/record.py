@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.escape import escape
-from dcpinspect.findings.finding import OVER, WHOSE, Finding, Place
+from dcpinspect.findings.finding import OVER, WHOSE, Finding, MessagePlace
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.streams.contracts import BY_TABLE
@@ -70,34 +70,34 @@ def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], file
     """Returns the table of findings, in their order."""
     names = [escape(file) for file in files]
     columns: dict[str, list[Any]] = {
-        "rule": [one.rule for one in findings],
-        "family": [rules[one.rule].family for one in findings],
-        "severity": [one.severity for one in findings],
-        "cause": [one.cause for one in findings],
-        "message": [one.message for one in findings],
-        "next": [one.next or None for one in findings],
-        "connection": [one.connection for one in findings],
-        "connections": [list(one.connections) for one in findings],
-        "vbuckets": [list(one.vbuckets) for one in findings],
-        "sid": [one.sid for one in findings],
-        "rows": [[place.row for place in one.places] for one in findings],
-        "frames": [[place.frame for place in one.places] for one in findings],
-        "files": [[names[place.file] for place in one.places] for one in findings],
-        "evidence": [[_evidence(place, names) for place in one.places] for one in findings],
-        "seqnos": [list(one.seqnos) for one in findings],
-        "first_time": [one.first_time_ns or None for one in findings],
-        "last_time": [one.last_time_ns or None for one in findings],
-        "count": [one.count for one in findings],
-        "left_out": [one.left_out for one in findings],
-        "id": [one.id for one in findings],
-        "effect_of": [one.effect_of for one in findings],
-        "clients": [[escape(client) for client in one.clients] for one in findings],
-        "who": [escape(one.who) for one in findings],
-        "server": [escape(one.server) for one in findings],
-        "whose": [one.whose for one in findings],
-        "over": [one.over for one in findings],
-        "over_row": [one.over_row for one in findings],
-        "cases": [[_case(case) for case in one.each] for one in findings],
+        "rule": [finding.rule for finding in findings],
+        "family": [rules[finding.rule].family for finding in findings],
+        "severity": [finding.severity for finding in findings],
+        "cause": [finding.cause for finding in findings],
+        "message": [finding.message for finding in findings],
+        "next": [finding.next or None for finding in findings],
+        "connection": [finding.connection for finding in findings],
+        "connections": [list(finding.connections) for finding in findings],
+        "vbuckets": [list(finding.vbuckets) for finding in findings],
+        "sid": [finding.sid for finding in findings],
+        "rows": [[message_place.row for message_place in finding.places] for finding in findings],
+        "frames": [[message_place.frame for message_place in finding.places] for finding in findings],
+        "files": [[names[message_place.file] for message_place in finding.places] for finding in findings],
+        "evidence": [[_evidence(message_place, names) for message_place in finding.places] for finding in findings],
+        "seqnos": [list(finding.seqnos) for finding in findings],
+        "first_time": [finding.first_time_ns or None for finding in findings],
+        "last_time": [finding.last_time_ns or None for finding in findings],
+        "count": [finding.count for finding in findings],
+        "left_out": [finding.left_out for finding in findings],
+        "id": [finding.id for finding in findings],
+        "effect_of": [finding.effect_of for finding in findings],
+        "clients": [[escape(client) for client in finding.clients] for finding in findings],
+        "who": [escape(finding.who) for finding in findings],
+        "server": [escape(finding.server) for finding in findings],
+        "whose": [finding.whose for finding in findings],
+        "over": [finding.over for finding in findings],
+        "over_row": [finding.over_row for finding in findings],
+        "cases": [[_case(case) for case in finding.each] for finding in findings],
     }
     table = FINDINGS_WITH_FILES if len(files) > 1 else FINDINGS
     return Records(table, {column.name: columns[column.name] for column in table.columns}, len(findings))
@@ -118,20 +118,20 @@ def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping
     codes = {word: number for number, word in enumerate(client.words)}
     counts = np.zeros((len(keys), len(SEVERITIES)), dtype=np.int64)
     is_orphaned = np.zeros(len(keys), dtype=np.bool_)
-    for one in findings:
+    for finding in findings:
         pairs = {
-            codes[clients[number]] << VBUCKET_BITS | own
-            for case in one.each
+            codes[clients[number]] << VBUCKET_BITS | vbucket
+            for case in finding.each
             for number in case.connections
             if clients.get(number) in codes
-            for own in case.vbuckets
+            for vbucket in case.vbuckets
         }
         rows = rows_of(np.array(list(pairs), dtype=np.int64))
-        counts[rows, SEVERITIES.index(one.severity)] += 1
-        is_orphaned[rows] |= one.rule == ORPHANED
+        counts[rows, SEVERITIES.index(finding.severity)] += 1
+        is_orphaned[rows] |= finding.rule == ORPHANED
     is_orphaned[np.setdiff1d(np.arange(len(keys)), vbuckets.rows_with("verdict", "ended"))] = False
-    told = Worded(np.where(is_orphaned, len(verdict.words), verdict.codes), [*verdict.words, "orphaned"])
-    return vbuckets.with_column("findings", counted(counts, SEVERITIES, with_zeros=True)).with_column("verdict", told)
+    verdict_words = Worded(np.where(is_orphaned, len(verdict.words), verdict.codes), [*verdict.words, "orphaned"])
+    return vbuckets.with_column("findings", counted(counts, SEVERITIES, with_zeros=True)).with_column("verdict", verdict_words)
 
 
 class Lookup:
@@ -143,9 +143,9 @@ class Lookup:
 
     def __call__(self, keys: Rows) -> Rows:
         """Returns the rows of these keys; keys without a row are left out."""
-        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        found: Rows = self._rows[place[self._keys[place] == keys]]
-        return found
+        positions = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        rows: Rows = self._rows[positions[self._keys[positions] == keys]]
+        return rows
 
 
 def with_findings(
@@ -164,7 +164,7 @@ def _case(case: Finding) -> dict[str, Any]:
         "vbuckets": list(case.vbuckets),
         "sid": case.sid,
         "message": case.message,
-        "rows": [place.row for place in case.places],
+        "rows": [message_place.row for message_place in case.places],
         "seqnos": list(case.seqnos),
         "facts": dict(case.facts),
         "first_time": time_text(case.first_time_ns) if case.first_time_ns else None,
@@ -175,11 +175,11 @@ def _case(case: Finding) -> dict[str, Any]:
     }
 
 
-def _evidence(place: Place, files: Sequence[str]) -> dict[str, Any]:
+def _evidence(message_place: MessagePlace, files: Sequence[str]) -> dict[str, Any]:
     return {
-        "connection": place.connection,
-        "direction": place.direction,
-        "stream_offset": place.stream_offset,
-        "file": files[place.file],
-        "frame": place.frame,
+        "connection": message_place.connection,
+        "direction": message_place.direction,
+        "stream_offset": message_place.stream_offset,
+        "file": files[message_place.file],
+        "frame": message_place.frame,
     }

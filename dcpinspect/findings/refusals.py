@@ -21,8 +21,8 @@ from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context, place_at, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.facts import ON, V7_STATUSES
-from dcpinspect.findings.finding import Key as FaultKey
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import FindingKey as FaultKey
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, nested, number
@@ -82,9 +82,9 @@ class _Refused:
     """The vbucket; None: messages of several vbuckets have the opaque."""
     needs_v7: bool
     """Whether the status is only an error because the connection uses the statuses of version 7."""
-    told: list[tuple[Place, Place | None, int]] = field(default_factory=list)
+    told: list[tuple[MessagePlace, MessagePlace | None, int]] = field(default_factory=list)
     """The first answers: the place of each, the place of the latest message that it can be about, and the seqno of that message."""
-    last: Place | None = None
+    last: MessagePlace | None = None
     count: int = 0
     rows: columns.Rows = field(default_factory=lambda: columns.NO_ROWS)
     """Rows of all answers, where somebody wants them."""
@@ -93,7 +93,7 @@ class _Refused:
 class Sent(Struct[T]):
     """A message of a stream."""
 
-    place: r.Place[T] = nested(r.Place, "Where it is.")
+    place: r.MessageRow[T] = nested(r.MessageRow, "Where it is.")
     connection: T = number("Its connection.")
     direction: T = number("0 from the client, 1 from the server.")
     opcode: T = number("Its opcode.")
@@ -134,13 +134,13 @@ class Refusals(Watcher):
             is_refused = ~is_expected & ((fed.facts.at(V7_STATUSES, batch, rows) == ON) | ~needs_v7)
             before = [self._recent.rows, _sent(batch, sent)]
             rows, needs_v7 = rows[is_refused], needs_v7[is_refused]
-            parts = (batch.connection, decoded.opcode, decoded.opaque, decoded.specific)
-            keys, of = np.unique(np.stack([part[rows].astype(np.int64) for part in parts]), axis=1, return_inverse=True)
-            order = np.argsort(of.reshape(-1), kind="stable")
-            bounds = np.searchsorted(of.reshape(-1)[order], np.arange(keys.shape[1] + 1)).tolist()
+            key_columns = (batch.connection, decoded.opcode, decoded.opaque, decoded.specific)
+            keys, key_index = np.unique(np.stack([column[rows].astype(np.int64) for column in key_columns]), axis=1, return_inverse=True)
+            order = np.argsort(key_index.reshape(-1), kind="stable")
+            bounds = np.searchsorted(key_index.reshape(-1)[order], np.arange(keys.shape[1] + 1)).tolist()
             for low, high in pairwise(bounds):
-                mine = rows[order[low:high]]
-                self._refuse(batch, mine, before, needs_v7=bool(needs_v7[order[low]]), with_rows=fed.with_rows)
+                key_rows = rows[order[low:high]]
+                self._refuse(batch, key_rows, before, needs_v7=bool(needs_v7[order[low]]), with_rows=fed.with_rows)
         self._remember(batch, sent)
         return ()
 
@@ -171,11 +171,11 @@ class Refusals(Watcher):
     # -- what is known at the end -----------------------------------------------------------------------------
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[columns.Rows]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[columns.Rows]) -> Self:
         """Joins what is known of several readings, as in ``Follower``."""
-        whole = super().joined(parts, connections)
-        whole._of = PerConnection(sorted(whole._of.items(), key=lambda item: item[1].told[0][0])[:MOST])
-        return whole
+        refusals = super().joined(readings, connections)
+        refusals._of = PerConnection(sorted(refusals._of.items(), key=lambda item: item[1].told[0][0])[:MOST])
+        return refusals
 
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """Yields all occurrences. That a consumer refuses a faulty message is an effect of the fault."""
@@ -183,51 +183,54 @@ class Refusals(Watcher):
         alike: dict[tuple[int, int, int], list[_Key]] = defaultdict(list)
         for key in self._of:
             alike[key[1:]].append(key)
-        for (connection, opcode, opaque, status), one in self._of.items():
+        for (connection, opcode, opaque, status), refused in self._of.items():
             link = context.by_number.get(connection)
             if link is None:
                 continue
-            fault = self._fault(context, one, connection, alike[opcode, opaque, status], finished.faulty)
-            if one.needs_v7 and context.sight.known_until_ns(link.number, 1 - context.producer(connection)) < one.told[0][0].time_ns:
+            fault = self._fault(context, refused, connection, alike[opcode, opaque, status], finished.faulty)
+            if (
+                refused.needs_v7
+                and context.sight.known_until_ns(link.number, 1 - context.producer(connection)) < refused.told[0][0].time_ns
+            ):
                 continue  # a setting of the consumer's may be in what was lost
             is_fatal = finished.is_whole and (fault is not None or opcode not in _ACKNOWLEDGED)
-            after_ns = _closed_after_ns(context, link, one) if is_fatal else None
-            what = f"answered with {status_name(status)}"
+            after_ns = _closed_after_ns(context, link, refused) if is_fatal else None
+            refusal_text = f"answered with {status_name(status)}"
             if opcode in _ACKNOWLEDGED:
-                what += "; the producer takes any answer as an acknowledgement"
+                refusal_text += "; the producer takes any answer as an acknowledgement"
             elif after_ns is not None:
                 side = SIDES[link.closed_by]
                 word = "reset" if link.closed == "rst" else "closed"
-                what += f"; the {side} {word} the connection {duration(after_ns / 1e9)} later, in frame {link.closed_frame}"
-            for index, (answer, about, seqno) in enumerate(one.told):
+                refusal_text += f"; the {side} {word} the connection {duration(after_ns / 1e9)} later, in frame {link.closed_frame}"
+            for index, (answer, about, seqno) in enumerate(refused.told):
                 upto = f" up to seqno {seqno}" if about is not None and seqno != _NO_SEQNO else ""
                 yield Occurrence(
                     "consumer-refused",
                     "error" if fault is None else fault[1],
-                    f"{opcode_name(opcode)}{upto} {what}",
+                    f"{opcode_name(opcode)}{upto} {refusal_text}",
                     connection,
                     (answer, *([about] if about is not None else [])),
-                    one.vbucket,
+                    refused.vbucket,
                     cause=status_name(status).replace("_", "-"),
                     seqnos=(seqno,) if upto else (),
-                    shared=f"{opcode_name(opcode)} {what}",
-                    count=one.count - len(one.told) + 1 if index == len(one.told) - 1 else 1,
-                    last_time_ns=one.last.time_ns if one.last is not None else 0,
+                    shared=f"{opcode_name(opcode)} {refusal_text}",
+                    count=refused.count - len(refused.told) + 1 if index == len(refused.told) - 1 else 1,
+                    last_time_ns=refused.last.time_ns if refused.last is not None else 0,
                     closes=connection if after_ns is not None else None,
                     effect_of=fault,
-                    rows=one.rows,
+                    rows=refused.rows,
                 )
 
     def _fault(
-        self, context: Context, one: _Refused, connection: int, alike: Iterable[_Key], faulty: Mapping[int, FaultKey]
+        self, context: Context, own_refused: _Refused, connection: int, alike: Iterable[_Key], faulty: Mapping[int, FaultKey]
     ) -> FaultKey | None:
         """Returns the fault of what was refused, also where a proxy passed it on, and passes the answer back; None without one.
 
         ``alike``: answers with the same opcode, opaque and status, on all connections.
         """
         producer = context.producer(connection)
-        others = [self._of[key] for key in alike if context.producer(key[0]) != producer]
-        for refused in (one, *(other for other in others if other.vbucket == one.vbucket)):
+        other_refusals = [self._of[key] for key in alike if context.producer(key[0]) != producer]
+        for refused in (own_refused, *(other_refused for other_refused in other_refusals if other_refused.vbucket == own_refused.vbucket)):
             for _, about, _ in refused.told:
                 if about is not None and about.row in faulty:
                     return faulty[about.row]
@@ -248,34 +251,38 @@ def _sent(batch: MessageBatch, rows: columns.Rows) -> SentMessages:
     return table
 
 
-def _found(before: Sequence[SentMessages], key: _Key, row: int, direction: int, request: int | None) -> tuple[Place | None, int, bool]:
+def _found(
+    before: Sequence[SentMessages], key: _Key, row: int, direction: int, request: int | None
+) -> tuple[MessagePlace | None, int, bool]:
     """Returns the latest message before a row that an answer can be about, its seqno, and whether several vbuckets are possible.
 
     ``request``: the row of the message, where it is known.
     """
     connection, opcode, opaque, _ = key
-    place, seqno, vbuckets = None, _NO_SEQNO, set()
+    last_place, seqno, vbuckets = None, _NO_SEQNO, set()
     for sent in before:
         is_it = (sent.connection == connection) & (sent.opcode == opcode) & (sent.opaque == opaque)
         is_it &= (sent.direction == direction) & (sent.place.row < row) & (sent.place.row >= row - REACH)
-        at = np.flatnonzero(is_it if request is None else is_it & (sent.place.row == request))
-        if len(at):
-            last = sent[at[-1]]
-            place, seqno = place_at(connection, direction, At.of(last.place)), plain(last.seqno)
-            vbuckets.update(np.unique(sent.vbucket[at]).tolist())
-    return (None, _NO_SEQNO, True) if len(vbuckets) > 1 else (place, seqno, False)
+        sent_indices = np.flatnonzero(is_it if request is None else is_it & (sent.place.row == request))
+        if len(sent_indices):
+            last = sent[sent_indices[-1]]
+            last_place, seqno = place_at(connection, direction, At.of(last.place)), plain(last.seqno)
+            vbuckets.update(np.unique(sent.vbucket[sent_indices]).tolist())
+    return (None, _NO_SEQNO, True) if len(vbuckets) > 1 else (last_place, seqno, False)
 
 
-def _closed_after_ns(context: Context, link: Link, one: _Refused) -> int | None:
+def _closed_after_ns(context: Context, link: Link, refused: _Refused) -> int | None:
     """Returns how long after one of the answers the connection was closed by a side that had nothing more to say then; None if it was not,
     or too late to be about them."""
     if link.closed not in ("fin", "rst") or link.closed_by < 0:
         return None
-    of = context.tracker.state.connections[link.number]
-    slowest = int(of.slowest)
+    connection_row = context.tracker.state.connections[link.number]
+    slowest = int(connection_row.slowest)
     patience_ns, on_its_way_ns = max(PATIENCE_NS, 10 * slowest), slowest if link.closed_by == context.producer(link.number) else 0
-    answers = [place.time_ns for place in (*(answer for answer, _, _ in one.told), one.last) if place is not None]
-    after = [link.closed_ns - time_ns for time_ns in answers if of.time[link.closed_by] <= time_ns + on_its_way_ns]
+    answers = [
+        answer_place.time_ns for answer_place in (*(answer for answer, _, _ in refused.told), refused.last) if answer_place is not None
+    ]
+    after = [link.closed_ns - time_ns for time_ns in answers if connection_row.time[link.closed_by] <= time_ns + on_its_way_ns]
     return max((ns for ns in after if 0 <= ns <= patience_ns), default=None)
 
 

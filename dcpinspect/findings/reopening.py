@@ -11,7 +11,7 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import REFUSED_FOR_NOW, Clients, Reopened, Turn, Turns
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.costs import LOST, STUCK, Cost
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Mask
@@ -94,9 +94,9 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     for numbers in context.of_client.having(context.streams.in_oso >= 0):
         for before, number in pairwise(numbers):
             yield from _out_of_order(context, clients, before, number)
-    asked, answer = context.streams.request, context.streams.answer
-    has_seqno = (asked.form > 0) & (asked.flags & TO_AN_END == 0)
-    is_finite, is_endless = has_seqno & (asked.end > asked.start) & (asked.end < GREATEST), has_seqno & (asked.end == GREATEST)
+    request, answer = context.streams.request, context.streams.answer
+    has_seqno = (request.form > 0) & (request.flags & TO_AN_END == 0)
+    is_finite, is_endless = has_seqno & (request.end > request.start) & (request.end < GREATEST), has_seqno & (request.end == GREATEST)
     is_told = np.isin(answer, (w.A_ACCEPTED, w.A_ROLLBACK))
     for numbers in context.of_client.having(is_finite):
         for before, number in pairwise(number for number in numbers if is_told[number]):
@@ -104,9 +104,11 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
                 yield from _without_end(context, clients, before, number, is_finite)
 
 
-def _not_taken_up(context: Context, clients: Clients, client: str, others: tuple[Turns, Reopened], turn: Turn) -> Iterator[Occurrence]:
-    """``others``: the turns of the client, this one among them, and those after which it was granted a stream."""
-    turns, reopened = others
+def _not_taken_up(
+    context: Context, clients: Clients, client: str, turns_and_reopened: tuple[Turns, Reopened], turn: Turn
+) -> Iterator[Occurrence]:
+    """``turns_and_reopened``: the turns of the client, this one among them, and those after which it was granted a stream."""
+    turns, reopened = turns_and_reopened
     if turn.reaction_ns is not None or clients.may_have_asked(turn):
         return
     patience = turns.patience_ns(turn.time_ns)
@@ -131,16 +133,16 @@ def _not_taken_up(context: Context, clients: Clients, client: str, others: tuple
     slowest = duration(int(reopened.reaction_ns[again].max(initial=0)) / 1e9)
     were = "others were" if len(again) > 1 else "other was"
     those = f"{len(again)} {were}, in {slowest} or less" if len(again) else "others go on"
-    first = [context.request(reopened.turns[one].next) for one in again[:1].tolist()]
+    first = [context.request(reopened.turns[turn_number].next) for turn_number in again[:1].tolist()]
     if is_refused:
         yield _given_up(context, turn.stream, f"{f'at {node}' if node else 'again'} in {duration(waited / 1e9)} ({those})", first, node)
         return
     name, last = w.END_REASONS[int(row.reason)], reached(row)
-    places = (context.place(row, row.finished), context.request(turn.stream), *first)
+    evidence = (context.place(row, row.finished), context.request(turn.stream), *first)
     facts: dict[str, int | str] = {"ended at": last[0]} if last else {}
-    told, message = [turn.stream], f'ended "{name}", never reopened ({those})'
+    stream_numbers, message = [turn.stream], f'ended "{name}", never reopened ({those})'
     yield occurrence(
-        context, turn.stream, "orphaned-vbucket", "error", message, places, cause=name, seqnos=last, explains=told, facts=facts
+        context, turn.stream, "orphaned-vbucket", "error", message, evidence, cause=name, seqnos=last, explains=stream_numbers, facts=facts
     )
 
 
@@ -163,7 +165,7 @@ def _not_followed(context: Context, stream: int, waited: str) -> Occurrence:
     )
 
 
-def _given_up(context: Context, stream: int, how: str, others: Sequence[Place | None], node: str) -> Occurrence:
+def _given_up(context: Context, stream: int, how: str, evidence: Sequence[MessagePlace | None], node: str) -> Occurrence:
     """Returns the occurrence of a refused request that was not sent again. ``node``: where the vbucket is, if that is told."""
     row = context.streams[stream]
     name, start = status_name(int(row.status)), plain(row.request.start)
@@ -173,7 +175,7 @@ def _given_up(context: Context, stream: int, how: str, others: Sequence[Place | 
         "orphaned-vbucket",
         "error",
         f"refused with {name}, never asked {how}",
-        (context.answer(stream), context.request(stream), *others),
+        (context.answer(stream), context.request(stream), *evidence),
         cause=name.replace("_", "-"),
         next_=f"let the consumer ask {node or 'again'} after {name}; until it is restarted, the vbucket delivers nothing",
         seqnos=(start,),
@@ -202,17 +204,17 @@ def _out_of_order(context: Context, clients: Clients, before: int, number: int) 
     if snapshot.state == COMPLETE_OSO or snapshot.is_tainted or not snapshot.has_before or not is_whole:
         return
     since = int(old.latest.time)
-    unseen = [one for one in clients.may_be(connection) if one not in (connection, int(row.connection))]
-    if any(_received_unseen(context, one, since, int(row.opened.time)) for one in unseen):
+    unseen = [candidate for candidate in clients.may_be(connection) if candidate not in (connection, int(row.connection))]
+    if any(_received_unseen(context, candidate, since, int(row.opened.time)) for candidate in unseen):
         return
     start, safe = plain(row.request.start), plain(snapshot.before)
     if start <= safe:
         return
     begun = context.marker(int(old.in_oso))
-    places = (context.request(number), begun, context.place(old, old.latest))
+    evidence = (context.request(number), begun, context.place(old, old.latest))
     message = f"resumed at {start} inside an unfinished OSO snapshot; only {safe} is safe"
     advice = f"resume at {safe}{' or below' if safe else ''}; an unfinished OSO snapshot does not show which seqnos have come"
-    yield occurrence(context, number, "oso-resume-point", "error", message, places, next_=advice, seqnos=(start, safe))
+    yield occurrence(context, number, "oso-resume-point", "error", message, evidence, next_=advice, seqnos=(start, safe))
 
 
 def _without_end(context: Context, clients: Clients, before: int, number: int, is_finite: Mask) -> Iterator[Occurrence]:
@@ -231,14 +233,14 @@ def _without_end(context: Context, clients: Clients, before: int, number: int, i
     end, start = plain(old.request.end), plain(row.request.start)
     beyond = f", and is at {plain(row.position)}" if row.has_position and row.position > old.request.end else ""
     message = f"asked up to {end}, then again from {start} without an end{beyond}"
-    places = (context.request(number), context.request(before), context.place(old, old.finished))
+    evidence = (context.request(number), context.request(before), context.place(old, old.finished))
     shared, facts = "asked again without the end that was asked for before", {"end": end, "asked": start}
     streams = context.streams
-    others = context.streams_of(row.connection)
-    others = others[(streams.vbucket[others] != row.vbucket) & (streams.request.form[others] > 0)]
-    first = others[np.unique(streams.vbucket[others], return_index=True)[1]]
+    other_streams = context.streams_of(row.connection)
+    other_streams = other_streams[(streams.vbucket[other_streams] != row.vbucket) & (streams.request.form[other_streams] > 0)]
+    first = other_streams[np.unique(streams.vbucket[other_streams], return_index=True)[1]]
     severity: Severity = "warning" if len(first) and is_finite[first].all() else "note"
-    yield occurrence(context, number, "end-lost", severity, message, places, seqnos=(end, start), shared=shared, facts=facts)
+    yield occurrence(context, number, "end-lost", severity, message, evidence, seqnos=(end, start), shared=shared, facts=facts)
 
 
 def _received_unseen(context: Context, connection: int, since_ns: int, until_ns: int) -> bool:

@@ -86,14 +86,14 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
         brought = context.is_brought(number, wait.newest)
         severity: Severity = "note" if not sees_all else "warning" if brought or wait.idle_ns < LONG_NS else "error"
         message = f"{side} has {wait.newest}, sent {last}, idle {duration(wait.idle_ns / 1e9)}, window open"
-        places = (context.said(wait.connection, wait.at), context.place(row, row.latest), context.request(number))
+        evidence = (context.said(wait.connection, wait.at), context.place(row, row.latest), context.request(number))
         yield occurrence(
             context,
             number,
             "server-owes-seqno",
             severity,
             message,
-            places,
+            evidence,
             cause=GOES_ON if context.is_heard_after(int(row.connection), max(wait.at.row, int(row.latest.row))) else SILENT,
             seqnos=(wait.newest, last),
             shared=f"{side} has more than it sent, window open",
@@ -126,17 +126,22 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
     }
     for connection, session in sessions.items():
         for vbucket, report in session.reports.items():
-            said = report.not_persisted
-            if said is None or said.count < _ANSWERS or connection not in origins or (origins[connection], vbucket) in persisted:
+            not_persisted = report.not_persisted
+            if (
+                not_persisted is None
+                or not_persisted.count < _ANSWERS
+                or connection not in origins
+                or (origins[connection], vbucket) in persisted
+            ):
                 continue
-            if said.places[-1].time_ns - said.places[0].time_ns < _SECONDS * 10**9:
+            if not_persisted.places[-1].time_ns - not_persisted.places[0].time_ns < _SECONDS * 10**9:
                 continue
             alike = [number for number, origin in origins.items() if origin == origins[connection]]
             received = int(streams.items[(streams.vbucket == vbucket) & np.isin(streams.connection, alike)].sum())
             message = f"persisted seqno stays 0, {received:,} items received"
-            places = tuple(context.said(connection, at) for at in said.places)
+            evidence = tuple(context.said(connection, report_place) for report_place in not_persisted.places)
             shared = "persisted seqnos stay 0"
-            yield Occurrence("never-persisted", "warning", message, connection, places, vbucket, seqnos=(0,), shared=shared)
+            yield Occurrence("never-persisted", "warning", message, connection, evidence, vbucket, seqnos=(0,), shared=shared)
 
 
 def _slow(context: Context) -> Iterator[Occurrence]:
@@ -146,11 +151,11 @@ def _slow(context: Context) -> Iterator[Occurrence]:
     for number in context.in_order(fell_back):
         row = snapshots[number]
         last = plain(row.before) if row.has_before else plain(row.start)
-        places = (context.marker(number), context.marker(int(before[number])))
+        evidence = (context.marker(number), context.marker(int(before[number])))
         message = f"fell back to disk at seqno {last}"
         shared = "fell back to disk"
         stream = int(row.stream)
-        yield occurrence(context, stream, "slow-stream", "note", message, places, cause="from-disk", seqnos=(last,), shared=shared)
+        yield occurrence(context, stream, "slow-stream", "note", message, evidence, cause="from-disk", seqnos=(last,), shared=shared)
     for number in np.flatnonzero((streams.state == ENDED) & (streams.reason == _TOO_SLOW)).tolist():
         slow = streams[number]
         last = plain(slow.last) if slow.seen else plain(slow.request.start)
@@ -164,9 +169,9 @@ def _before(snapshots: Snapshots) -> Table:
     """Returns the snapshot before each snapshot in its stream, in order of their markers; -1 for the first."""
     in_order = np.lexsort((snapshots.place.row, snapshots.stream))
     stream = snapshots.stream[in_order]
-    found = np.full(len(snapshots), -1, dtype=np.int64)
-    found[in_order[1:]] = np.where(stream[1:] == stream[:-1], in_order[:-1], -1)
-    return found
+    previous = np.full(len(snapshots), -1, dtype=np.int64)
+    previous[in_order[1:]] = np.where(stream[1:] == stream[:-1], in_order[:-1], -1)
+    return previous
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

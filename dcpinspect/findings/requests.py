@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from dcpinspect.findings.asking import Asked, Bare, filter_fault
+from dcpinspect.findings.asking import Bare, OpenedInOrder, filter_fault
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.costs import BACK, REFUSED, STUCK, Cost
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.history import loops
 from dcpinspect.findings.positions import CAUSES as WRONG
 from dcpinspect.findings.positions import wrong_position
@@ -235,58 +235,60 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     clients, looping = Clients(context), {number for rounds in loops(context) for number in rounds}
     tells, bare = _may_tell(context.streams), Bare(context)
     for numbers in context.of_client.having(tells):
-        asked = Asked(context.streams, numbers, bare)
+        requests_in_order = OpenedInOrder(context.streams, numbers, bare)
         granted = int(np.flatnonzero(context.streams.answer[numbers] == w.A_ACCEPTED).max(initial=-1))
-        for place, number in enumerate(numbers):
+        for index, number in enumerate(numbers):
             if not tells[number]:
                 continue
             row = context.streams[number]
-            yield from _answered(context, clients, asked, place, is_granted_later=place < granted)
+            yield from _answered(context, clients, requests_in_order, index, is_granted_later=index < granted)
             if row.answer == w.A_ROLLBACK and row.request.form:
-                yield _rolled_back(context, clients, number, None if number in looping else _followed(context, asked, place))
+                yield _rolled_back(context, clients, number, None if number in looping else _followed(context, requests_in_order, index))
             elif row.answer == w.A_ROLLBACK:
                 yield _rolled_back_unread(context, number, has_stream=clients.may_be_granted_after(number))
-            yield from _ended(context, asked, place, is_granted_later=place < granted)
+            yield from _ended(context, requests_in_order, index, is_granted_later=index < granted)
 
 
 def _may_tell(streams: Streams) -> Mask:
     """Returns a mask of streams of which there may be something to say; of most streams there is nothing."""
-    asked = streams.request
-    is_range = (asked.form == 1) & (asked.flags & FROM_LATEST == 0)
-    is_bad = is_range & ~((asked.snapshot_start <= asked.start) & (asked.start <= np.minimum(asked.snapshot_end, asked.end)))
+    request = streams.request
+    is_range = (request.form == 1) & (request.flags & FROM_LATEST == 0)
+    is_bad = is_range & ~((request.snapshot_start <= request.start) & (request.start <= np.minimum(request.snapshot_end, request.end)))
     is_denied = np.isin(streams.answer, (w.A_REFUSED, w.A_ROLLBACK))
-    wants_nothing = (streams.answer == w.A_ACCEPTED) & (asked.end == LEAST) & (asked.flags & TO_AN_END == 0)
+    wants_nothing = (streams.answer == w.A_ACCEPTED) & (request.end == LEAST) & (request.flags & TO_AN_END == 0)
     is_ended = (streams.state == ENDED) & (streams.reason > 0)
-    found: Mask = ((asked.form > 0) & (is_bad | wants_nothing)) | is_denied | is_ended
-    return found
+    mask: Mask = ((request.form > 0) & (is_bad | wants_nothing)) | is_denied | is_ended
+    return mask
 
 
-def _answered(context: Context, clients: Clients, asked: Asked, place: int, *, is_granted_later: bool) -> Iterator[Occurrence]:
-    numbers = asked.numbers
-    number = numbers[place]
+def _answered(
+    context: Context, clients: Clients, requests_in_order: OpenedInOrder, index: int, *, is_granted_later: bool
+) -> Iterator[Occurrence]:
+    numbers = requests_in_order.numbers
+    number = numbers[index]
     row = context.streams[number]
-    bad = _bad_range(context, asked, place)
+    bad = _bad_range(context, requests_in_order, index)
     if bad is not None:
         yield bad
     if row.answer == w.A_ROLLBACK:
-        not_honoured = _not_honoured(context, clients, asked, place)
+        not_honoured = _not_honoured(context, clients, requests_in_order, index)
         if not_honoured is not None:
             yield not_honoured
     elif row.answer == w.A_REFUSED and bad is None:
         may_pass = is_granted_later or clients.may_be_granted_after(number)
-        is_stale = not may_pass and asked.asked_wrong[int(row.connection)] > MOST_ASKED
-        yield _refused(context, number, asked.open_on(int(row.connection), place), is_granted_later=may_pass, is_stale=is_stale)
+        is_stale = not may_pass and requests_in_order.asked_wrong[int(row.connection)] > MOST_ASKED
+        yield _refused(context, number, requests_in_order.open_on(int(row.connection), index), is_granted_later=may_pass, is_stale=is_stale)
     elif row.answer == w.A_ACCEPTED and row.request.form and row.request.end == LEAST and not int(row.request.flags) & TO_AN_END:
-        wanted = asked.wanting_more(place)
-        if wanted is not None:
-            why = "a rollback" if context.streams.answer[numbers[place - 1]] == w.A_ROLLBACK else "it had asked for more"
-            message = f"reopened with end 0 after {why}, ended after {int(row.items)} items"
-            places = (context.request(number), context.answer(number), context.request(wanted))
-            yield occurrence(context, number, "end-zero-reopen", "error", message, places, seqnos=(0,))
+        wanting_more = requests_in_order.wanting_more(index)
+        if wanting_more is not None:
+            reason = "a rollback" if context.streams.answer[numbers[index - 1]] == w.A_ROLLBACK else "it had asked for more"
+            message = f"reopened with end 0 after {reason}, ended after {int(row.items)} items"
+            evidence = (context.request(number), context.answer(number), context.request(wanting_more))
+            yield occurrence(context, number, "end-zero-reopen", "error", message, evidence, seqnos=(0,))
 
 
-def _bad_range(context: Context, asked: Asked, place: int) -> Occurrence | None:
-    number = asked.numbers[place]
+def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -> Occurrence | None:
+    number = requests_in_order.numbers[index]
     row = context.streams[number]
     if row.request.form != 1 or int(row.request.flags) & FROM_LATEST:
         return None
@@ -299,27 +301,31 @@ def _bad_range(context: Context, asked: Asked, place: int) -> Occurrence | None:
     if low <= start <= min(high, end):
         return None
     status = "accepted" if row.answer == w.A_ACCEPTED else status_name(int(row.status))
-    places = [context.request(number), context.answer(number)]
+    evidence = [context.request(number), context.answer(number)]
     if low <= start <= high:
         message = f"start {start} is above end {end}, answered with {status}"
         facts: dict[str, int | str] = {"start": start, "end": end}
         shared = f"start is above the end, answered with {status}"
-        of = partial(occurrence, context, number, "bad-stream-range", "error", message, places, cause="start-above-end")
-        return of(next_=_END_FIRST, seqnos=(start, end), shared=shared, facts=facts)
-    marker = asked.bare_snapshot(place, low, high)
+        make_occurrence = partial(occurrence, context, number, "bad-stream-range", "error", message, evidence, cause="start-above-end")
+        return make_occurrence(next_=_END_FIRST, seqnos=(start, end), shared=shared, facts=facts)
+    marker = requests_in_order.bare_snapshot(index, low, high)
     cause = "marker-without-item" if marker is not None else "start-above-snapshot" if start > high else "start-below-snapshot"
     advice = None
     if marker is not None:
-        places.append(context.marker(marker))
+        evidence.append(context.marker(marker))
         advice = f"store a snapshot only with its first item; resume with snapshot {start}–{start}"
     message = f"start {start} is not in snapshot {low}–{high}, answered with {status}"
-    return occurrence(context, number, "bad-stream-range", "error", message, places, cause=cause, next_=advice, seqnos=(start, low, high))
+    return occurrence(context, number, "bad-stream-range", "error", message, evidence, cause=cause, next_=advice, seqnos=(start, low, high))
 
 
 def _wants(streams: Streams, _: Watcher | None) -> Mask:
     """Returns a mask of streams of the vbuckets whose requests lie outside the snapshot they name: it may be a snapshot without an item."""
-    asked, flags = streams.request, streams.request.flags
-    is_bad = (asked.form == 1) & (flags & FROM_LATEST == 0) & ((asked.start < asked.snapshot_start) | (asked.start > asked.snapshot_end))
+    request, flags = streams.request, streams.request.flags
+    is_bad = (
+        (request.form == 1)
+        & (flags & FROM_LATEST == 0)
+        & ((request.start < request.snapshot_start) | (request.start > request.snapshot_end))
+    )
     return np.isin(streams.vbucket, streams.vbucket[is_bad])
 
 
@@ -330,39 +336,41 @@ def _refused(context: Context, number: int, live: int | None, *, is_granted_late
     status = int(row.status)
     connection = int(row.connection)
     session = context.session(connection)
-    places: list[Place | None] = [context.request(number), context.answer(number)]
-    asked: dict[str, int | str] = {"asked": plain(row.request.start)} if row.request.form else {}
+    evidence: list[MessagePlace | None] = [context.request(number), context.answer(number)]
+    facts: dict[str, int | str] = {"asked": plain(row.request.start)} if row.request.form else {}
     seqnos = (plain(row.request.start),) if row.request.form else ()
-    of_one = partial(occurrence, context, number, seqnos=seqnos, facts=asked)
+    of_one = partial(occurrence, context, number, seqnos=seqnos, facts=facts)
     if status == Status.KEY_EEXISTS:
         since = ""
-        if live is not None and (opened := context.request(live)) is not None:
-            places.append(opened)
-            since = f" since row {opened.row}"
-        return of_one("duplicate-stream-request", "warning", f"requested again while open{since}", places)
+        if live is not None and (live_request := context.request(live)) is not None:
+            evidence.append(live_request)
+            since = f" since row {live_request.row}"
+        return of_one("duplicate-stream-request", "warning", f"requested again while open{since}", evidence)
     if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
-        return of_one("manifest-ahead", "warning", "the consumer's manifest is ahead of the producer's", places)
+        return of_one("manifest-ahead", "warning", "the consumer's manifest is ahead of the producer's", evidence)
     if status in (Status.UNKNOWN_COLLECTION, Status.UNKNOWN_SCOPE):
-        known, told = hex_uid((context.value(number) or {}).get("uid")), hex_uid(session.manifest_uids.get(int(row.vbucket)))
-        if known is not None and told is not None and known > told:
-            return of_one("manifest-ahead", "warning", f"the consumer knows manifest 0x{known:x}, the producer 0x{told:x}", places)
+        known_uid, told_uid = hex_uid((context.value(number) or {}).get("uid")), hex_uid(session.manifest_uids.get(int(row.vbucket)))
+        if known_uid is not None and told_uid is not None and known_uid > told_uid:
+            return of_one(
+                "manifest-ahead", "warning", f"the consumer knows manifest 0x{known_uid:x}, the producer 0x{told_uid:x}", evidence
+            )
     wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (session.features or ())
     if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
-        return of_one("noop-required", "warning", "noop must be enabled first", places)
+        return of_one("noop-required", "warning", "noop must be enabled first", evidence)
     passed = status in _MAY_PASS and is_granted_later
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
     message = f"stream request refused: {status_name(status)}, {command_status_meaning(Opcode.DCP_STREAM_REQ, status)}"
     cause = status_name(status).replace("_", "-")
     advice = _AFTER_REFUSAL.get(status)
     if status == Status.EINVAL and (fault := filter_fault(context.value(number) or {})) is not None:
-        what, advice = fault
-        message = f"stream request refused: {status_name(status)}, {what}"
+        fault_text, advice = fault
+        message = f"stream request refused: {status_name(status)}, {fault_text}"
     if status == Status.NOT_MY_VBUCKET:
         advice = _elsewhere(context, number)
         names = session.redirects.get(int(row.vbucket), "")
         is_told_to = names is None or _node(context, connection, names) == context.by_number[connection].server
         cause = STALE_MAP if is_stale and not is_told_to else cause
-    return of_one("stream-refused", severity, message, places, cause=cause, next_=advice)
+    return of_one("stream-refused", severity, message, evidence, cause=cause, next_=advice)
 
 
 def _elsewhere(context: Context, number: int) -> str:
@@ -390,23 +398,23 @@ def _is_noop_off(context: Context, connection: int) -> bool:
     noop = context.session(connection).controls.get("enable_noop")
     if noop is not None and noop.status is not None:
         return noop.status != "success"
-    of = context.tracker.state.connections[connection]
-    return bool(of.is_known == 1 and of.losses[0] == 0 and of.losses[1] == 0)
+    connection_row = context.tracker.state.connections[connection]
+    return bool(connection_row.is_known == 1 and connection_row.losses[0] == 0 and connection_row.losses[1] == 0)
 
 
-def _followed(context: Context, asked: Asked, place: int) -> int | None:
+def _followed(context: Context, requests_in_order: OpenedInOrder, index: int) -> int | None:
     """Returns the request by which the client followed a rollback; None if there is none.
 
     That is a request that would work, or that worked, from no higher seqno. One that was refused for now is asked again, and one that was
     rolled back further is asked again from further down. Of one that was not captured, only the stream that it led to is known.
     """
-    streams, origins, number = context.streams, context.logs.origins, asked.numbers[place]
+    streams, origins, number = context.streams, context.logs.origins, requests_in_order.numbers[index]
     bucket, told_ns = origins[int(streams.connection[number])][1], int(streams.answered.time[number])
     if streams.rollback[number] == UNREAD_SEQNO:
         return None
     to, falls = int(streams.rollback[number]), 0
-    for later in range(asked.since(place, told_ns), len(asked.numbers)):
-        again = asked.numbers[later]
+    for later in range(requests_in_order.since(index, told_ns), len(requests_in_order.numbers)):
+        again = requests_in_order.numbers[later]
         if origins[int(streams.connection[again])][1] != bucket:
             continue
         if not streams.request.form[again]:
@@ -423,23 +431,23 @@ def _followed(context: Context, asked: Asked, place: int) -> int | None:
 
 
 def _follows(context: Context, number: int, again: int) -> bool:
-    row, other = context.streams[number], context.streams[again]
-    if not other.request.form or other.request.start > row.rollback or int(other.request.flags) & FROM_LATEST:
+    row, next_row = context.streams[number], context.streams[again]
+    if not next_row.request.form or next_row.request.start > row.rollback or int(next_row.request.flags) & FROM_LATEST:
         return False
-    if other.answer == w.A_ACCEPTED:
+    if next_row.answer == w.A_ACCEPTED:
         return True
-    found = context.rollbacks.of(number)
-    start, low, high = plain(other.request.start), plain(other.request.snapshot_start), plain(other.request.snapshot_end)
-    is_range = other.request.form != 1 or (low, high) in ((found.to, found.to), found.snapshot)
-    is_uuid = found.resume_uuid is not None and int(other.request.uuid) & ENDLESS == found.resume_uuid
-    return start == found.to and is_range and is_uuid
+    rollback = context.rollbacks.of(number)
+    start, low, high = plain(next_row.request.start), plain(next_row.request.snapshot_start), plain(next_row.request.snapshot_end)
+    is_range = next_row.request.form != 1 or (low, high) in ((rollback.to, rollback.to), rollback.snapshot)
+    is_uuid = rollback.resume_uuid is not None and int(next_row.request.uuid) & ENDLESS == rollback.resume_uuid
+    return start == rollback.to and is_range and is_uuid
 
 
 def _rolled_back(context: Context, clients: Clients, number: int, followed: int | None) -> Occurrence:
     """Returns the occurrence of a rollback. ``followed``: the request by which the client followed it; None if it did not, or nobody
     knows."""
-    found = context.rollbacks.of(number)
-    start, to = plain(context.streams.request.start[number]), found.to
+    rollback = context.rollbacks.of(number)
+    start, to = plain(context.streams.request.start[number]), rollback.to
     if to is None:
         return occurrence(
             context,
@@ -454,18 +462,18 @@ def _rolled_back(context: Context, clients: Clients, number: int, followed: int 
             seqnos=(start,),
             facts={"asked": start},
         )
-    uuid = "the newest uuid of the log that began at or below it" if found.resume_uuid is None else f"uuid 0x{found.resume_uuid:016x}"
-    told, wrong = (
-        f"asked for seqno {start}, rolled back to {to}: {found.why.text}",
-        wrong_position(context, clients, number, found.why.cause),
+    uuid = "the newest uuid of the log that began at or below it" if rollback.resume_uuid is None else f"uuid 0x{rollback.resume_uuid:016x}"
+    message, wrong = (
+        f"asked for seqno {start}, rolled back to {to}: {rollback.why.text}",
+        wrong_position(context, clients, number, rollback.why.cause),
     )
-    shared = found.why.shared if wrong is None else f"{found.why.shared}; {wrong.shared}"
-    told = told if wrong is None else f"{told}; {wrong.text}"
+    shared = rollback.why.shared if wrong is None else f"{rollback.why.shared}; {wrong.shared}"
+    message = message if wrong is None else f"{message}; {wrong.text}"
     again = context.request(followed) if followed is not None else None
     if again is not None:
-        told, next_ = f"{told}; followed in row {again.row}", _FOLLOWED
+        message, next_ = f"{message}; followed in row {again.row}", _FOLLOWED
     elif followed is not None:
-        told, next_ = f"{told}; the consumer has a stream again", _WENT_ON
+        message, next_ = f"{message}; the consumer has a stream again", _WENT_ON
     else:
         next_ = f"discard what is above {to}, resume at {to} with {uuid}" + (f"; {wrong.next}" if wrong is not None else "")
     return occurrence(
@@ -473,22 +481,22 @@ def _rolled_back(context: Context, clients: Clients, number: int, followed: int 
         number,
         "rollback",
         "warning" if followed is None else "note",
-        told,
-        (context.request(number), context.answer(number), again, context.log_place(found.log) if found.log is not None else None),
-        cause=found.why.cause if wrong is None else wrong.cause,
+        message,
+        (context.request(number), context.answer(number), again, context.log_place(rollback.log) if rollback.log is not None else None),
+        cause=rollback.why.cause if wrong is None else wrong.cause,
         shared=f"rolled back{'' if followed is None else ', and followed' if again is not None else ', and went on'}: {shared}",
         next_=next_,
         seqnos=(start, to),
-        facts={"asked": start, "told": to, "resume at": to, **_uuid_fact(found.resume_uuid)},
+        facts={"asked": start, "told": to, "resume at": to, **_uuid_fact(rollback.resume_uuid)},
     )
 
 
 def _rolled_back_unread(context: Context, number: int, *, has_stream: bool) -> Occurrence:
     """Returns the occurrence of a rollback whose request was not captured. ``has_stream``: the client has a stream of the vbucket later."""
-    found = context.rollbacks.of(number)
-    to = "a seqno that is not in the capture" if found.to is None else str(found.to)
-    uuid = _uuid_fact(found.resume_uuid)
-    told: dict[str, int | str] = {} if found.to is None else {"told": found.to, "resume at": found.to, **uuid}
+    rollback = context.rollbacks.of(number)
+    to = "a seqno that is not in the capture" if rollback.to is None else str(rollback.to)
+    uuid = _uuid_fact(rollback.resume_uuid)
+    facts: dict[str, int | str] = {} if rollback.to is None else {"told": rollback.to, "resume at": rollback.to, **uuid}
     return occurrence(
         context,
         number,
@@ -499,8 +507,8 @@ def _rolled_back_unread(context: Context, number: int, *, has_stream: bool) -> O
         cause="unknown",
         shared="rolled back; what was asked for is not in the capture",
         next_="capture whole packets (tcpdump -s 0), because what was asked for is missing here",
-        seqnos=() if found.to is None else (found.to,),
-        facts=told,
+        seqnos=() if rollback.to is None else (rollback.to,),
+        facts=facts,
     )
 
 
@@ -508,43 +516,43 @@ def _uuid_fact(uuid: int | None) -> dict[str, int | str]:
     return {} if uuid is None else {"with uuid": f"0x{uuid:016x}"}
 
 
-def _not_honoured(context: Context, clients: Clients, asked: Asked, place: int) -> Occurrence | None:
-    number = asked.numbers[place]
+def _not_honoured(context: Context, clients: Clients, requests_in_order: OpenedInOrder, index: int) -> Occurrence | None:
+    number = requests_in_order.numbers[index]
     row = context.streams[number]
     told_ns = int(row.answered.time)
-    later = asked.since(place, told_ns)
-    if later == len(asked.numbers):
+    later = requests_in_order.since(index, told_ns)
+    if later == len(requests_in_order.numbers):
         return None
-    again = asked.numbers[later]
+    again = requests_in_order.numbers[later]
     if not row.request.form or not context.streams.request.form[again]:  # a stream whose request is missing was accepted
         return None
-    other = context.streams[again]
-    asked_ns = int(other.opened.time)
-    to, start = plain(row.rollback), plain(other.request.start)
-    if start <= to or other.request.uuid != row.request.uuid or int(other.request.flags) & FROM_LATEST:
+    again_row = context.streams[again]
+    asked_ns = int(again_row.opened.time)
+    to, start = plain(row.rollback), plain(again_row.request.start)
+    if start <= to or again_row.request.uuid != row.request.uuid or int(again_row.request.flags) & FROM_LATEST:
         return None
-    if int(other.request.flags) & ~int(row.request.flags) & IGNORE_PURGED:
+    if int(again_row.request.flags) & ~int(row.request.flags) & IGNORE_PURGED:
         return None  # that is another question
     links = context.by_number
-    own, another = int(row.connection), int(other.connection)
-    if own != another and links[own].server != links[another].server and links[another].first_ns < told_ns:
+    connection, another = int(row.connection), int(again_row.connection)
+    if connection != another and links[connection].server != links[another].server and links[another].first_ns < told_ns:
         return None  # another node's answer on its own connection is not what this request followed
     if clients.may_have_said(int(row.connection), told_ns, asked_ns, vbucket=int(row.vbucket)):
         return None
-    places = (context.request(again), context.request(number), context.answer(number))
+    evidence = (context.request(again), context.request(number), context.answer(number))
     return occurrence(
         context,
         again,
         "rollback-not-honoured",
         "warning",
         f"asked again from seqno {start}, above the rollback seqno {to}",
-        places,
+        evidence,
         seqnos=(start, to),
     )
 
 
-def _ended(context: Context, asked: Asked, place: int, *, is_granted_later: bool) -> Iterator[Occurrence]:
-    number = asked.numbers[place]
+def _ended(context: Context, requests_in_order: OpenedInOrder, index: int, *, is_granted_later: bool) -> Iterator[Occurrence]:
+    number = requests_in_order.numbers[index]
     row = context.streams[number]
     reason = int(row.reason)
     if row.state != ENDED or reason <= 0 or (reason == 1 and row.closed_row >= 0):
@@ -556,7 +564,7 @@ def _ended(context: Context, asked: Asked, place: int, *, is_granted_later: bool
     ended_ns, client = int(row.finished.time), context.clients.get(int(row.connection), "")
     is_asked_again = (
         is_granted_later  # perhaps by another node, before this one ended the stream
-        or asked.since(place, ended_ns) < len(asked.numbers)
+        or requests_in_order.since(index, ended_ns) < len(requests_in_order.numbers)
         or context.unread_requests.asked_between(client, int(row.vbucket), ended_ns)
     )
     advice = _ASKED_AGAIN.get(name) if is_asked_again else None

@@ -96,10 +96,10 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 def _delivered(context: Context) -> Mask:
     """Returns a mask of streams that brought their client items from a seqno on that the client chose."""
-    streams, asked = context.streams, context.streams.request
-    is_chosen = (asked.form > 0) & (asked.flags & (FROM_LATEST | TAKEOVER | CACHE_TRANSFER) == 0) & (asked.filter != CUT_VALUE)
-    found: Mask = is_chosen & (streams.answer == w.A_ACCEPTED) & (streams.seen > 0) & (streams.has_position != 0)
-    return found
+    streams, request = context.streams, context.streams.request
+    is_chosen = (request.form > 0) & (request.flags & (FROM_LATEST | TAKEOVER | CACHE_TRANSFER) == 0) & (request.filter != CUT_VALUE)
+    mask: Mask = is_chosen & (streams.answer == w.A_ACCEPTED) & (streams.seen > 0) & (streams.has_position != 0)
+    return mask
 
 
 def _read_again(context: Context, clients: Clients, numbers: Sequence[int], delivered: Mask) -> Iterator[Occurrence]:
@@ -136,7 +136,7 @@ def _is_again(context: Context, clients: Clients, had: _Received, number: int) -
     branch = context.logs.newest(number)
     if branch is None or branch != context.logs.newest(had.stream) or not _is_over(context, had.stream, number):
         return False
-    sessions = [context.session(one) for one in (before, connection)]
+    sessions = [context.session(connection_number) for connection_number in (before, connection)]
     if sessions[0].name is None or sessions[0].name != sessions[1].name or any(session.is_replication for session in sessions):
         return False
     if _filter(context, had.stream) != _filter(context, number):
@@ -174,10 +174,10 @@ def _filter(context: Context, stream: int) -> tuple[object, object]:
 
 def _occurrence(context: Context, cause: str, rounds: Sequence[_Again]) -> Occurrence:
     """Returns the occurrence of what a client received again on one connection."""
-    first, rows = rounds[0], context.streams.opened.row[[one.stream for one in rounds]]
+    first, rows = rounds[0], context.streams.opened.row[[round_.stream for round_ in rounds]]
     old, start, high = context.streams[first.before], plain(context.streams.request.start[first.stream]), plain(first.high)
-    items = sum(one.seqnos for one in rounds)
-    found = occurrence(
+    items = sum(round_.seqnos for round_ in rounds)
+    rereading = occurrence(
         context,
         first.stream,
         "read-again",
@@ -190,7 +190,7 @@ def _occurrence(context: Context, cause: str, rounds: Sequence[_Again]) -> Occur
         count=len(rounds),
         facts={"asked": start, "received to": high, "seqnos delivered again": items},
     )
-    return replace(found, rows=rows, last_time_ns=int(context.streams.opened.time[rounds[-1].stream]))
+    return replace(rereading, rows=rows, last_time_ns=int(context.streams.opened.time[rounds[-1].stream]))
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

@@ -10,7 +10,7 @@ import numpy as np
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Rows
@@ -64,7 +64,7 @@ class _Trips:
 
     counts: Rows = field(default_factory=lambda: np.zeros(_BUCKETS, np.int64))
     slowest_ns: int = -1
-    slowest: Place | None = None
+    slowest: MessagePlace | None = None
 
 
 class RoundTrips(Watcher):
@@ -111,8 +111,8 @@ class RoundTrips(Watcher):
                 continue
             name, own_ns = opcode_name(opcode), _median_ns(trips.counts)
             # Each connection counts once: a busy one that is slow itself does not make the others quick or slow.
-            others = [ns for other, ns in medians[servers[connection], opcode].items() if other != connection]
-            others_ns = sorted(others)[(len(others) - 1) // 2] if others else None
+            other_medians = [ns for other_connection, ns in medians[servers[connection], opcode].items() if other_connection != connection]
+            others_ns = sorted(other_medians)[(len(other_medians) - 1) // 2] if other_medians else None
             if others_ns is not None and own_ns >= max(SLOW_NS, TIMES_OTHERS * others_ns):
                 usual = duration(others_ns / 1e9)
                 yield Occurrence(
@@ -138,8 +138,8 @@ class RoundTrips(Watcher):
 
 def _median_ns(counts: Rows) -> int:
     """Returns the middle of the bucket that the median is in."""
-    place = int(np.searchsorted(np.cumsum(counts), (int(counts.sum()) + 1) // 2))
-    return int(2 ** ((place + 0.5) / _STEPS))
+    median_index = int(np.searchsorted(np.cumsum(counts), (int(counts.sum()) + 1) // 2))
+    return int(2 ** ((median_index + 0.5) / _STEPS))
 
 
 RULE_SET = RuleSet(RULES, watcher=RoundTrips)

@@ -21,9 +21,9 @@ _DIRECTIONS: Mapping[str | None, int] = {"c2s": 0, "s2c": 1}
 Need = Literal["contents", "flow", "noops", "histories"]
 """What a tracker only follows for rules that need it, named as the tracker's attribute."""
 
-Family = Literal["wire", "session", "stream", "snapshot", "flow", "noop", "capture", "log", "lint"]
+RuleFamily = Literal["wire", "session", "stream", "snapshot", "flow", "noop", "capture", "log", "lint"]
 
-FAMILIES: tuple[Family, ...] = ("wire", "session", "stream", "snapshot", "flow", "noop", "capture", "log", "lint")
+FAMILIES: tuple[RuleFamily, ...] = ("wire", "session", "stream", "snapshot", "flow", "noop", "capture", "log", "lint")
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """Worst severity first."""
@@ -45,7 +45,7 @@ class Rule:
     """One thing that can be wrong; ids are stable."""
 
     id: str
-    family: Family
+    family: RuleFamily
     severity: Severity
     """Severity of most findings of the rule; a finding may be milder or worse where ``fires`` says so."""
     fires: str

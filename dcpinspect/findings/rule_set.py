@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dcpinspect.findings.collector import Collector
     from dcpinspect.findings.context import Context
     from dcpinspect.findings.facts import Facts
-    from dcpinspect.findings.finding import Key, Occurrence, Place
+    from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
     from dcpinspect.logs.evidence import LogEvidence
     from dcpinspect.protocol.columns import Mask
     from dcpinspect.streams.rows import Streams
@@ -48,9 +48,9 @@ class Finished:
     """Streams, snapshots and connections, with the tracker that has them."""
     tables: Tables
     coverage: Coverage
-    places: Mapping[int, Place]
+    places: Mapping[int, MessagePlace]
     """Places of the messages of sessions, by row."""
-    faulty: Mapping[int, Key]
+    faulty: Mapping[int, FindingKey]
     """Rows of messages in which a fault was found."""
     so_far: Collector
     """What the watchers have found, and the rule sets before this one."""
@@ -69,8 +69,8 @@ class Watcher(Follower):
         """Takes the next messages; returns those that already break a rule."""
         return ()
 
-    def reconsider(self, context: Context, found: Collector) -> None:
-        """Takes back from ``found`` what batches seemed to show and the end does not."""
+    def reconsider(self, context: Context, collector: Collector) -> None:
+        """Takes back from ``collector`` what batches seemed to show and the end does not."""
 
     def findings(self, finished: Finished) -> Iterable[Occurrence]:  # noqa: ARG002 - of others
         """Returns what is only known at the end; may be called more than once."""
@@ -99,6 +99,6 @@ class RuleSet:
         """The id of the first rule, which names the set."""
         return self.rules[0].id
 
-    def finds(self, wanted: Collection[str]) -> bool:
+    def finds(self, rule_names: Collection[str]) -> bool:
         """Returns whether any of its rules is wanted."""
-        return any(rule.id in wanted for rule in self.rules) or any(rule in wanted for rule in self.also)
+        return any(rule.id in rule_names for rule in self.rules) or any(rule in rule_names for rule in self.also)

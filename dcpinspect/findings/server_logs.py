@@ -109,12 +109,12 @@ class Captured:
         """Connections by name, in order of their first packets."""
         from dcpinspect.logs.events import PRODUCER  # deferred: there are logs
 
-        found: dict[str, list[int]] = defaultdict(list)
-        for link in sorted(self.context.links, key=lambda one: one.first_ns):
+        connections_of_name: dict[str, list[int]] = defaultdict(list)
+        for link in sorted(self.context.links, key=lambda candidate: candidate.first_ns):
             name = self.context.session(link.number).name
             if name is not None:
-                found[PRODUCER + name].append(link.number)
-        return found
+                connections_of_name[PRODUCER + name].append(link.number)
+        return connections_of_name
 
     @cached_property
     def streams(self) -> frozenset[tuple[int, int]]:
@@ -125,17 +125,17 @@ class Captured:
     @cached_property
     def rollbacks(self) -> Mapping[tuple[int | None, ...], list[int]]:
         """Streams that were answered with a rollback, by vbucket, uuid, start, snapshot and seqno."""
-        found: dict[tuple[int | None, ...], list[int]] = defaultdict(list)
+        streams_of_request: dict[tuple[int | None, ...], list[int]] = defaultdict(list)
         streams = self.context.streams
-        for number, one in self.context.rollbacks.everything():
-            asked = one.asked
-            if asked is None:
+        for number, rollback in self.context.rollbacks.everything():
+            request = rollback.asked
+            if request is None:
                 continue
-            key = (int(streams.vbucket[number]), asked.uuid, asked.start, asked.snapshot_start, asked.snapshot_end, one.to)
-            found[key].append(number)
-        for numbers in found.values():
+            key = (int(streams.vbucket[number]), request.uuid, request.start, request.snapshot_start, request.snapshot_end, rollback.to)
+            streams_of_request[key].append(number)
+        for numbers in streams_of_request.values():
             numbers.sort(key=lambda number: int(streams.answered.time[number]))
-        return found
+        return streams_of_request
 
     def connection_of(self, event: LogEvent) -> int:
         """Returns the latest connection with the event's name that began before the line was written; 0 for none."""
@@ -217,16 +217,23 @@ class _Log:
         from dcpinspect.logs.evidence import cause_of  # loaded by who made the evidence
 
         captured = self.captured
-        left = {key: iter(numbers) for key, numbers in captured.rollbacks.items()} if captured is not None else {}
+        remaining = {key: iter(numbers) for key, numbers in captured.rollbacks.items()} if captured is not None else {}
         for event in self.evidence.events["rollback"]:
             cause = cause_of(event.reason or "")
             message = f"the server rolled back from {event.start_seqno} to {event.rollback_seqno}: {_text(event.reason)}"
             shared = f"rolled back by the server: {_SHARED[cause]}"
-            one = self._told(event, "server-rollback", message, cause=cause, shared=shared)
-            asked = (event.vbucket, event.vbucket_uuid, event.start_seqno, event.snapshot_start, event.snapshot_end, event.rollback_seqno)
-            number = next(left.get(tuple(-1 if part is None else part for part in asked), iter(())), None)
+            logged = self._told(event, "server-rollback", message, cause=cause, shared=shared)
+            request_fields = (
+                event.vbucket,
+                event.vbucket_uuid,
+                event.start_seqno,
+                event.snapshot_start,
+                event.snapshot_end,
+                event.rollback_seqno,
+            )
+            number = next(remaining.get(tuple(-1 if value is None else value for value in request_fields), iter(())), None)
             if number is None or captured is None:
-                yield one
+                yield logged
                 continue
             answered_ns = int(captured.context.streams.answered.time[number])
             ahead = (event.time or answered_ns) - answered_ns
@@ -239,7 +246,7 @@ class _Log:
                 (captured.context.answer(number), captured.context.request(number)),
                 cause=cause,
                 shared=f"the server's log has the reason of these rollbacks: {_SHARED[cause]}",
-                facts={**one.facts, "clock of the log": f"{ahead / 1e9:+.3f} s"},
+                facts={**logged.facts, "clock of the log": f"{ahead / 1e9:+.3f} s"},
             )
 
     def _told(
@@ -263,7 +270,7 @@ class _Log:
             event.sid,
             cause,
             shared=shared or message,
-            seqnos=tuple(one for one in (event.start_seqno, event.rollback_seqno) if one is not None),
+            seqnos=tuple(seqno for seqno in (event.start_seqno, event.rollback_seqno) if seqno is not None),
             time_ns=event.time or 0,
             client=escape(event.name) if event.name is not None else None,
             facts={

@@ -62,9 +62,9 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     until_ns = connections.time.array[streams.connection, producer]
     turns = _Turns(context)
     for number in np.flatnonzero(runs & (until_ns - streams.latest.time > STALLED_NS)).tolist():
-        found = _stalled(context, turns, number, int(until_ns[number]))
-        if found is not None:
-            yield found
+        stalled = _stalled(context, turns, number, int(until_ns[number]))
+        if stalled is not None:
+            yield stalled
 
 
 class _Turns:
@@ -83,9 +83,9 @@ class _Turns:
         is_complete = np.isin(snapshots.state[from_disk], (COMPLETE, COMPLETE_ADVANCED))
         # if it is not complete, its latest message is no later than its stream's
         until_ns = np.where(is_complete, snapshots.reached_time[from_disk], streams.latest.time[stream])
-        found = np.zeros(len(self._context.tracker.state.connections), dtype=np.int64)
-        np.maximum.at(found, streams.connection[stream], until_ns)
-        return found
+        latest = np.zeros(len(self._context.tracker.state.connections), dtype=np.int64)
+        np.maximum.at(latest, streams.connection[stream], until_ns)
+        return latest
 
 
 def _stalled(context: Context, turns: _Turns, number: int, until_ns: int) -> Occurrence | None:
@@ -112,13 +112,13 @@ def _stalled(context: Context, turns: _Turns, number: int, until_ns: int) -> Occ
         return None
     end, idle = plain(snapshot.end), duration((until_ns - since_ns) / 1e9)
     reached = plain(snapshot.reached) if snapshot.reached > LEAST else None
-    what = f"stopped at {reached} of {end}" if reached is not None else f"stopped before the first item of a snapshot up to {end}"
+    reached_text = f"stopped at {reached} of {end}" if reached is not None else f"stopped before the first item of a snapshot up to {end}"
     return occurrence(
         context,
         number,
         "snapshot-stalled",
         "warning" if is_told else "note",
-        f"{what}, idle {idle}, connection alive",
+        f"{reached_text}, idle {idle}, connection alive",
         (context.place(row, row.latest), context.marker(int(row.snapshot)), context.request(number)),
         cause=w.SNAPSHOT_TYPES[kind],
         next_=_DISK_ADVICE if kind == _DISK else None,

@@ -33,25 +33,25 @@ class Strays(Follower):
         self._latest: PerConnection[tuple[int, int], Stray] = PerConnection()
         """The latest one, by connection and opaque."""
 
-    def take(self, batch: MessageBatch, found: Anomalies, streams: Streams, snapshots: Snapshots) -> Anomalies:
+    def take(self, batch: MessageBatch, anomalies: Anomalies, streams: Streams, snapshots: Snapshots) -> Anomalies:
         """Takes the anomalies of a batch, in any order; returns them without those that such markers explain."""
-        new = self._new(batch, found)
+        new = self._new(batch, anomalies)
         if not new and not self._latest:
-            return found
-        known: dict[tuple[int, int], list[Stray]] = defaultdict(list)
+            return anomalies
+        strays_of_stream: dict[tuple[int, int], list[Stray]] = defaultdict(list)
         for key, stray in (*self._latest.items(), *new):
-            known[key].append(stray)
-        result: Anomalies = found[~_are_explained(found, streams, snapshots, known)]
+            strays_of_stream[key].append(stray)
+        result: Anomalies = anomalies[~_are_explained(anomalies, streams, snapshots, strays_of_stream)]
         for key, stray in new:
             if key in self._latest or len(self._latest) < MOST:
                 self._latest[key] = stray
         return result
 
     @staticmethod
-    def _new(batch: MessageBatch, found: Anomalies) -> list[tuple[tuple[int, int], Stray]]:
+    def _new(batch: MessageBatch, anomalies: Anomalies) -> list[tuple[tuple[int, int], Stray]]:
         """Returns the markers among the messages with another opaque, in order of rows."""
-        others = found[found.code == w.OPAQUE_MISMATCH]
-        rows = np.sort(others.place.row)
+        mismatches = anomalies[anomalies.code == w.OPAQUE_MISMATCH]
+        rows = np.sort(mismatches.place.row)
         indexes = batch.index_of(rows)
         new = []
         for index in indexes[batch.decoded.opcode[indexes] == Opcode.DCP_SNAPSHOT_MARKER].tolist():
@@ -62,18 +62,22 @@ class Strays(Follower):
         return new
 
 
-def _are_explained(found: Anomalies, streams: Streams, snapshots: Snapshots, known: Mapping[tuple[int, int], Sequence[Stray]]) -> Mask:
+def _are_explained(
+    anomalies: Anomalies, streams: Streams, snapshots: Snapshots, strays_of_stream: Mapping[tuple[int, int], Sequence[Stray]]
+) -> Mask:
     """Returns a mask of anomalies whose seqno is in the range of the latest such marker before, with no other marker in between."""
-    explained = np.zeros(len(found), dtype=np.bool_)
-    places = np.flatnonzero(np.isin(found.code, _EXPLAINED))
-    opaque = streams.opaque[found.stream[places]]
-    may_be = np.isin(opaque, [own for _, own in known]) & np.isin(found.connection[places], [number for number, _ in known])
-    for place, own in zip(places[may_be].tolist(), opaque[may_be].tolist(), strict=True):
-        one = found[place]
-        strays = known.get((int(one.connection), own), ())
-        before = bisect_left(strays, (int(one.place.row), LEAST, LEAST))
+    explained = np.zeros(len(anomalies), dtype=np.bool_)
+    indices = np.flatnonzero(np.isin(anomalies.code, _EXPLAINED))
+    opaque = streams.opaque[anomalies.stream[indices]]
+    may_be = np.isin(opaque, [anomaly_opaque for _, anomaly_opaque in strays_of_stream]) & np.isin(
+        anomalies.connection[indices], [number for number, _ in strays_of_stream]
+    )
+    for index, anomaly_opaque in zip(indices[may_be].tolist(), opaque[may_be].tolist(), strict=True):
+        anomaly = anomalies[index]
+        strays = strays_of_stream.get((int(anomaly.connection), anomaly_opaque), ())
+        before = bisect_left(strays, (int(anomaly.place.row), LEAST, LEAST))
         if before:
             row, start, end = strays[before - 1]
-            marker = int(snapshots.place.row[one.snapshot]) if one.snapshot >= 0 else -1
-            explained[place] = start <= one.a <= end and marker < row
+            marker = int(snapshots.place.row[anomaly.snapshot]) if anomaly.snapshot >= 0 else -1
+            explained[index] = start <= anomaly.a <= end and marker < row
     return explained

@@ -74,11 +74,11 @@ _BY_ID = {rule.id: rule for rule in RULES}
 def findings(finished: Finished) -> Iterator[Occurrence]:
     """Yields all occurrences."""
     tls = finished.coverage.tls
-    for one in finished.coverage.where(lambda all_: (all_.direction == 0) & all_.is_own & (all_.not_decodable > all_.http)):
-        about = tls.get(one.connection)
-        if one.connection and one.protocol == TLS and (about is None or not about.mismatch):
-            advice = finished.coverage.tls_advice([one.connection])
-            yield _unread(one, about, advice, has_keys=finished.coverage.has_keys, with_names=finished.with_keys)
+    for direction_coverage in finished.coverage.where(lambda all_: (all_.direction == 0) & all_.is_own & (all_.not_decodable > all_.http)):
+        about = tls.get(direction_coverage.connection)
+        if direction_coverage.connection and direction_coverage.protocol == TLS and (about is None or not about.mismatch):
+            advice = finished.coverage.tls_advice([direction_coverage.connection])
+            yield _unread(direction_coverage, about, advice, has_keys=finished.coverage.has_keys, with_names=finished.with_keys)
     links = finished.context.by_number  # other connections are of another protocol
     for number, about in tls.items():
         link = links.get(number)
@@ -93,20 +93,22 @@ def _of(rule: str, connection: int, message: str, cause: str | None = None) -> O
     return Occurrence(rule, _BY_ID[rule].severity, message, connection, (), cause=cause)
 
 
-def _unread(one: DirectionCoverage, about: TlsConnection | None, advice: str, *, has_keys: bool, with_names: bool) -> Occurrence:
+def _unread(
+    direction_coverage: DirectionCoverage, about: TlsConnection | None, advice: str, *, has_keys: bool, with_names: bool
+) -> Occurrence:
     seen = "encrypted" if about is None or not about.is_misfit else f"encrypted, and {MISFIT}"
     seen += f" by sidecars of a service mesh ({about.mesh})" if about is not None and about.mesh else ""
     seen += "" if about is None else described(about, with_names=with_names)
-    found = _of("tls-key-unknown" if has_keys else "tls-without-key", one.connection, seen)
-    return found if has_keys else replace(found, next=advice)
+    unread = _of("tls-key-unknown" if has_keys else "tls-without-key", direction_coverage.connection, seen)
+    return unread if has_keys else replace(unread, next=advice)
 
 
 def _wrong_port(link: Link, about: TlsConnection) -> Occurrence:
     is_tls = about.mismatch == TLS_TO_PLAIN
-    said = "the client begins TLS, and the server closes the connection: it expects none" if is_tls else _IN_CLEAR
+    close_text = "the client begins TLS, and the server closes the connection: it expects none" if is_tls else _IN_CLEAR
     port = link.server.rpartition(":")[2]
     return replace(
-        _of("wrong-port", link.number, f"{said} on port {port}", cause=about.mismatch),
+        _of("wrong-port", link.number, f"{close_text} on port {port}", cause=about.mismatch),
         next=MISMATCHES[about.mismatch],
         time_ns=link.first_ns,
         last_time_ns=link.last_ns,
@@ -117,14 +119,14 @@ def _wrong_port(link: Link, about: TlsConnection) -> Occurrence:
 def described(about: TlsConnection, *, with_names: bool) -> str:
     """Returns what was seen of a connection in plain text, to follow its first word. ``with_names``: also the server's name, as the client
     calls it."""
-    parts = [about.version_name, about.suite_name]
+    texts = [about.version_name, about.suite_name]
     if about.client is not None:
         name = about.client.server_name
-        parts += [f"server name {escape(name)}"] if name and with_names else []
-        parts += [f"client random {about.client.random.hex()}"]
+        texts += [f"server name {escape(name)}"] if name and with_names else []
+        texts += [f"client random {about.client.random.hex()}"]
     else:
-        parts += [about.start_text, about.search_text]
-    return f": {', '.join(part for part in parts if part)}"
+        texts += [about.start_text, about.search_text]
+    return f": {', '.join(text for text in texts if text)}"
 
 
 def _alerts(number: int, about: TlsConnection) -> Iterator[Occurrence]:
@@ -133,16 +135,16 @@ def _alerts(number: int, about: TlsConnection) -> Iterator[Occurrence]:
 
 
 def _certificate(number: int, about: TlsConnection, time_ns: int, *, with_names: bool) -> Iterator[Occurrence]:
-    found = None if about.certificate is None else read_certificate(about.certificate)
-    if found is None:
+    certificate = None if about.certificate is None else read_certificate(about.certificate)
+    if certificate is None:
         return
-    if time_ns > found.until_ns:
-        yield _of("tls-certificate", number, f"the certificate expired at {found.until}", cause="expired")
-    elif time_ns < found.since_ns:
-        yield _of("tls-certificate", number, f"the certificate is valid from {found.since} on", cause="not-yet-valid")
+    if time_ns > certificate.until_ns:
+        yield _of("tls-certificate", number, f"the certificate expired at {certificate.until}", cause="expired")
+    elif time_ns < certificate.since_ns:
+        yield _of("tls-certificate", number, f"the certificate is valid from {certificate.since} on", cause="not-yet-valid")
     name = None if about.client is None else about.client.server_name
-    if name and found.names and not host_named(name, found.names):
-        names = ", ".join(map(escape, found.names[:3])) + (", …" if len(found.names) > 3 else "")
+    if name and certificate.names and not host_named(name, certificate.names):
+        names = ", ".join(map(escape, certificate.names[:3])) + (", …" if len(certificate.names) > 3 else "")
         message = f"the client asks for {escape(name)}, and the certificate names {names}"
         yield _of("tls-certificate", number, message if with_names else _OTHER_NAME, cause="other-name")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpinspect.findings.context import ALL, Context, occurrence
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.finding import Occurrence, Place, ranges
+from dcpinspect.findings.finding import MessagePlace, Occurrence, ranges
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.columns import Rows
@@ -68,16 +68,16 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     is_known = cache(lambda host: all(_is_known(context, number) for number in of_host[host]))
     reports = context.tracker.conversation.reports
     listings = reports[reports.kind != LOG]
-    told = cache(partial(_told, context, of_host, listings[np.argsort(listings.connection, kind="stable")]))
+    told_of_node = cache(partial(_told, context, of_host, listings[np.argsort(listings.connection, kind="stable")]))
     for numbers in connections.values():
-        mine = np.sort(np.concatenate([context.streams_of(number) for number in numbers]))
-        mine = mine[context.streams.request.form[mine] > 0]
-        if len(mine):
+        stream_numbers = np.sort(np.concatenate([context.streams_of(number) for number in numbers]))
+        stream_numbers = stream_numbers[context.streams.request.form[stream_numbers] > 0]
+        if len(stream_numbers):
             hosts = frozenset(_host(context.by_number[number]) for number in numbers)
-            yield from _of_client(context, numbers, mine, map(is_known, hosts))
-            listed = told(hosts, frozenset(context.session(number).bucket for number in numbers))
+            yield from _of_client(context, numbers, stream_numbers, map(is_known, hosts))
+            listed = told_of_node(hosts, frozenset(context.session(number).bucket for number in numbers))
             if listed is not None:
-                yield from _not_listed(context, listed, mine)
+                yield from _not_listed(context, listed, stream_numbers)
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class _Told:
     @cached_property
     def listed(self) -> dict[int, set[int]]:
         """By vbucket: the seqnos."""
-        found: dict[int, set[int]] = defaultdict(set)
+        listed_vbuckets: dict[int, set[int]] = defaultdict(set)
         for vbucket, seqno in zip(self.listings.vbucket.tolist(), self.listings.seqno.tolist(), strict=True):
-            found[vbucket].add(seqno)
-        return found
+            listed_vbuckets[vbucket].add(seqno)
+        return listed_vbuckets
 
     @cached_property
     def is_all(self) -> bool:
@@ -102,7 +102,7 @@ class _Told:
         return all(_is_known(self.context, number) for number in self.connections)
 
     @cached_property
-    def last(self) -> Place:
+    def last(self) -> MessagePlace:
         """The message that told the last of them."""
         last = self.listings[int(np.argmax(self.listings.place.time))]
         return self.context.said(int(last.connection), At.of(last.place))
@@ -125,8 +125,8 @@ def _told(
     ``of_host``: connections by host. ``listings``: what all were told, by connection.
     """
     near = [number for host in hosts for number in of_host[host] if context.session(number).bucket in buckets]
-    places = listings.connection.searchsorted(np.add.outer(near, (0, 1))).tolist()
-    rows = np.concatenate([np.empty(0, np.int64), *(np.arange(low, high) for low, high in places)])
+    bounds = listings.connection.searchsorted(np.add.outer(near, (0, 1))).tolist()
+    rows = np.concatenate([np.empty(0, np.int64), *(np.arange(low, high) for low, high in bounds)])
     return _Told(context, near, listings[rows]) if len(rows) else None
 
 
@@ -134,55 +134,58 @@ def _host(link: Link) -> str:
     return link.client.rpartition(":")[0]
 
 
-def _of_client(context: Context, connections: list[int], asked: Rows, is_known: Iterable[bool]) -> Iterator[Occurrence]:
-    """Yields the occurrence of one client. ``asked``: streams that it requested.
+def _of_client(context: Context, connections: list[int], requests: Rows, is_known: Iterable[bool]) -> Iterator[Occurrence]:
+    """Yields the occurrence of one client. ``requests``: streams that it requested.
 
     ``is_known``: for each of its hosts, whether everything was captured. Where nobody knows whose a connection is, it may have more to say
     of the client.
     """
     streams = context.streams
-    last = int(asked[np.argmax(streams.opened.time[asked])])
+    last = int(requests[np.argmax(streams.opened.time[requests])])
     patience = max(LEAST_PATIENCE_NS, 10 * max(int(context.tracker.state.connections.slowest[number]) for number in connections))
     if context.now_ns - int(streams.opened.time[last]) <= patience:
         return
     nodes: dict[int, str] = {}
     listings = [(number, listing) for number in connections for listing in context.session(number).listings]
-    for number, listing in sorted(listings, key=lambda one: one[1].at.time_ns):
+    for number, listing in sorted(listings, key=lambda item: item[1].at.time_ns):
         server = context.by_number[number].server
         nodes.update({vbucket: (node or server).replace("$HOST", server.rpartition(":")[0]) for vbucket, node in listing.nodes.items()})
-    requested = set(streams.vbucket[asked].tolist())
+    requested = set(streams.vbucket[requests].tolist())
     missing = sorted(set(nodes) - requested)
     if not missing or not all(is_known):
         return
     names = sorted({nodes[vbucket] for vbucket in missing})
     where = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
     message = f"{len(nodes) - len(missing)} of {len(nodes)} vbuckets requested; missing: {ranges(missing)} on {where}"
-    number, listing = max(listings, key=lambda one: one[1].at.time_ns)
+    number, listing = max(listings, key=lambda item: item[1].at.time_ns)
     request = context.request(last)
-    places = (context.said(number, listing.at), *([request] if request is not None else []))
-    yield Occurrence("vbuckets-not-requested", "note", message, number, places, vbuckets=tuple(missing))
+    evidence = (context.said(number, listing.at), *([request] if request is not None else []))
+    yield Occurrence("vbuckets-not-requested", "note", message, number, evidence, vbuckets=tuple(missing))
 
 
-def _not_listed(context: Context, told: _Told, asked: Rows) -> Iterator[Occurrence]:
+def _not_listed(context: Context, told_state: _Told, requests: Rows) -> Iterator[Occurrence]:
     """Yields the vbuckets of a client that begin from 0 because no list of high seqnos had them.
 
-    ``told``: the high seqnos that its host was told. ``asked``: streams that the client requested.
+    ``told_state``: the high seqnos that its host was told. ``requests``: streams that the client requested.
     """
     streams = context.streams
-    asked = asked[np.argsort(streams.opened.time[asked], kind="stable")]
-    first = asked[np.unique(streams.vbucket[asked], return_index=True)[1]]
+    requests = requests[np.argsort(streams.opened.time[requests], kind="stable")]
+    first = requests[np.unique(streams.vbucket[requests], return_index=True)[1]]
     first = first[streams.request.flags[first] & FROM_LATEST == 0]
     vbuckets, starts = streams.vbucket[first], streams.request.start[first]
-    seqnos = [told.listed.get(vbucket, ()) for vbucket in vbuckets.tolist()]
-    is_high = np.array([start in of for start, of in zip(starts.tolist(), seqnos, strict=True)], dtype=np.bool_)
-    is_listed, others = np.array([len(of) > 0 for of in seqnos], dtype=np.bool_), int(np.count_nonzero(is_high & (starts > LEAST)))
-    if others < LISTED or not is_high[is_listed].all() or not told.is_all:
+    seqnos = [told_state.listed.get(vbucket, ()) for vbucket in vbuckets.tolist()]
+    is_high = np.array([start in listed_seqnos for start, listed_seqnos in zip(starts.tolist(), seqnos, strict=True)], dtype=np.bool_)
+    is_listed, other_count = (
+        np.array([len(listed_seqnos) > 0 for listed_seqnos in seqnos], dtype=np.bool_),
+        int(np.count_nonzero(is_high & (starts > LEAST))),
+    )
+    if other_count < LISTED or not is_high[is_listed].all() or not told_state.is_all:
         return
     is_unlisted = ~is_listed & (starts == LEAST) & (streams.items[first] > 0)
-    for number in first[is_unlisted & (streams.opened.time[first] > told.since_ns)].tolist():
-        message = f"started from 0, because no list of high seqnos had it; {others} others started at theirs"
-        places = (context.request(number), told.last)
-        yield occurrence(context, number, "start-not-listed", "warning", message, places, seqnos=(0,))
+    for number in first[is_unlisted & (streams.opened.time[first] > told_state.since_ns)].tolist():
+        message = f"started from 0, because no list of high seqnos had it; {other_count} others started at theirs"
+        evidence = (context.request(number), told_state.last)
+        yield occurrence(context, number, "start-not-listed", "warning", message, evidence, seqnos=(0,))
 
 
 def _is_known(context: Context, connection: int) -> bool:

@@ -38,9 +38,15 @@ _SEQNO_BEARERS = np.flatnonzero(opcodes_with(Trait.SEQNO)).tolist()
 
 def candidates(batch: MessageBatch) -> Iterator[Candidates]:
     """Yields all messages that break a rule of this module, rule by rule, with rows in order."""
-    whole = readable(batch)
-    looks = (_malformed(batch, whole), _flags(batch, whole), _numbers(batch, whole), _logs(batch, whole), _holed(batch, ~whole))
-    return (found for found in chain.from_iterable(looks) if len(found.rows))
+    is_readable = readable(batch)
+    looks = (
+        _malformed(batch, is_readable),
+        _flags(batch, is_readable),
+        _numbers(batch, is_readable),
+        _logs(batch, is_readable),
+        _holed(batch, ~is_readable),
+    )
+    return (wire_candidates for wire_candidates in chain.from_iterable(looks) if len(wire_candidates.rows))
 
 
 def _malformed(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
@@ -70,19 +76,19 @@ def _problems(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
 def _layouts(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
     """Yields messages that break the layout of their command in extras, key or value, and commands without a layout."""
     decoded = batch.decoded
-    found: dict[str, list[Rows]] = {}
+    rows_of_rule: dict[str, list[Rows]] = {}
     for group in decoded.groups:
         choice, rows = group.choice, group.rows[looked_at[group.rows]]
         if choice.broken:
-            found.setdefault(choice.broken, []).append(rows)
+            rows_of_rule.setdefault(choice.broken, []).append(rows)
         if choice.rule_of_empty:
-            found.setdefault(choice.rule_of_empty, []).append(rows[decoded.value.size[rows] == 0])
+            rows_of_rule.setdefault(choice.rule_of_empty, []).append(rows[decoded.value.size[rows] == 0])
         has_key = decoded.key.size[rows] > 0
         for is_there in (True, False):
             if choice.odd_key(is_there=is_there):
-                found.setdefault("unexpected-section", []).append(rows[has_key == is_there])
-    for rule, parts in found.items():
-        rows = np.unique(np.concatenate(parts))
+                rows_of_rule.setdefault("unexpected-section", []).append(rows[has_key == is_there])
+    for rule, row_parts in rows_of_rule.items():
+        rows = np.unique(np.concatenate(row_parts))
         yield Candidates(rule, rows)
 
 
@@ -104,15 +110,15 @@ _UNKNOWN: dict[Severity, Mask] = {
 def faulty_frames(batch: MessageBatch, mask: Mask) -> dict[Severity, list[int]]:
     """Returns the messages with bad framing extras, by severity. Few different ones occur, so each is divided only once."""
     decoded = batch.decoded
-    known: dict[tuple[bool, bytes], Severity | None] = {}
+    severity_of: dict[tuple[bool, bytes], Severity | None] = {}
     bad: dict[Severity, list[int]] = {}
     for row in np.flatnonzero((decoded.framing_size > 0) & decoded.is_divided & mask).tolist():
-        at = int(batch.start[row]) + HEADER_SIZE
-        raw = batch.data[at : at + int(decoded.framing_size[row])].tobytes()
+        body_start = int(batch.start[row]) + HEADER_SIZE
+        raw = batch.data[body_start : body_start + int(decoded.framing_size[row])].tobytes()
         key = bool(decoded.is_response[row]), raw
-        if key not in known and len(known) < 4096:
-            known[key] = _worst(*key)
-        severity = known[key] if key in known else _worst(*key)
+        if key not in severity_of and len(severity_of) < 4096:
+            severity_of[key] = _worst(*key)
+        severity = severity_of[key] if key in severity_of else _worst(*key)
         if severity is not None:
             bad.setdefault(severity, []).append(row)
     return bad
@@ -123,23 +129,23 @@ def _worst(is_response: bool, raw: bytes) -> Severity | None:
     return min((severity for severity, *_ in faults), key=SEVERITIES.index, default=None)
 
 
-def _flags(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+def _flags(batch: MessageBatch, is_readable: Mask) -> Iterator[Candidates]:
     """Yields DCP messages with unknown flags or nonzero reserved fields, layout by layout."""
     decoded = batch.decoded
-    parts: dict[int, list[Rows]] = {}
+    rows_of_flags: dict[int, list[Rows]] = {}
     for group in decoded.groups:
         number = int(decoded.layout[group.rows[0]])
         if 0 <= number < len(DCP) and group.choice.extras_fit and group.choice.value_fits:
-            parts.setdefault(number, []).append(group.rows[whole[group.rows]])
-    for number, found in sorted(parts.items()):
-        rows, layout = np.sort(np.concatenate(found), kind="stable"), LAYOUTS[number]
+            rows_of_flags.setdefault(number, []).append(group.rows[is_readable[group.rows]])
+    for number, row_parts in sorted(rows_of_flags.items()):
+        rows, layout = np.sort(np.concatenate(row_parts), kind="stable"), LAYOUTS[number]
         value = layout.value if layout.value_size else ()
         for section, items in ((decoded.extras_at, layout.extras), (decoded.value.start, value)):
             specs = [spec for spec in items if isinstance(spec, Field) and (spec.flags or spec.reserved) and spec.name not in NEGOTIATED]
             odd = _odd(batch, specs, rows, section)
             for spec in specs if len(odd) else ():
                 yield from _bits(batch, spec, odd, numbers_at(batch.data, section[odd] + spec.offset, spec.kind.size))
-    yield from _combined(batch, whole)
+    yield from _combined(batch, is_readable)
 
 
 def _odd(batch: MessageBatch, specs: Sequence[Field], rows: Rows, section: Rows) -> Rows:
@@ -169,8 +175,8 @@ def reserved(batch: MessageBatch, row: int, field: str, value: int) -> str:
 
 
 def _bits(batch: MessageBatch, spec: Field, rows: Rows, values: Array) -> Iterator[Candidates]:
-    known = np.uint64(_known(spec))
-    odd = (values & ~known) != 0
+    known_bits = np.uint64(_known(spec))
+    odd = (values & ~known_bits) != 0
     if not odd.any():
         return
     value = dict(zip(rows[odd].tolist(), values[odd].tolist(), strict=True))
@@ -178,7 +184,7 @@ def _bits(batch: MessageBatch, spec: Field, rows: Rows, values: Array) -> Iterat
     def words(row: int) -> str:
         if not spec.flags:
             return reserved(batch, row, spec.title, value[row])
-        return f"{batch.name_of(row)} {spec.title} 0x{value[row]:x}: bits 0x{value[row] & ~int(known):x} have no meaning"
+        return f"{batch.name_of(row)} {spec.title} 0x{value[row]:x}: bits 0x{value[row] & ~int(known_bits):x} have no meaning"
 
     yield Candidates("unknown-flag-bits" if spec.flags else "reserved-nonzero", rows[odd], words)
 
@@ -196,15 +202,17 @@ _EXCLUDING = (
 """(command, column, bits that are looked at, value that they must not have)."""
 
 
-def _combined(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+def _combined(batch: MessageBatch, is_readable: Mask) -> Iterator[Candidates]:
     decoded = batch.decoded
     for opcode, name, looked_at, wrong in _EXCLUDING:
         numbers = batch.column(name)
-        here = whole & numbers.known & (decoded.opcode == opcode) & ~decoded.is_server & ~decoded.is_response
+        is_flagged = is_readable & numbers.known & (decoded.opcode == opcode) & ~decoded.is_server & ~decoded.is_response
         flags = {Opcode.DCP_OPEN: OPEN_FLAGS, Opcode.DCP_SNAPSHOT_MARKER: SNAPSHOT_FLAGS}.get(opcode, STREAM_FLAGS)
         names = ", ".join(bit_names(flags, wrong))
-        what = f"{names} needs include-xattrs" if wrong == _NEEDS_XATTRS else f"flags {names} exclude each other"
-        yield _found("flag-combination", here & ((numbers.values & np.uint64(looked_at)) == wrong), f"{opcode.name.lower()} {what}")
+        fault_text = f"{names} needs include-xattrs" if wrong == _NEEDS_XATTRS else f"flags {names} exclude each other"
+        yield _found(
+            "flag-combination", is_flagged & ((numbers.values & np.uint64(looked_at)) == wrong), f"{opcode.name.lower()} {fault_text}"
+        )
 
 
 _NEEDS_XATTRS = 0x100
@@ -213,74 +221,74 @@ _NEEDS_XATTRS = 0x100
 @functools.cache
 def _commanded(*opcodes: int) -> Mask:
     """Returns a mask over all opcodes: True for these. Looking a small batch up in it takes a microsecond, ``np.isin`` 85."""
-    found: Mask = np.isin(np.arange(256), opcodes)
-    return found
+    mask: Mask = np.isin(np.arange(256), opcodes)
+    return mask
 
 
-def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+def _numbers(batch: MessageBatch, is_readable: Mask) -> Iterator[Candidates]:
     """Yields messages with numbers that contradict each other, or that nobody sends."""
     decoded = batch.decoded
-    request = whole & ~decoded.is_server & ~decoded.is_response & decoded.fits
+    request = is_readable & ~decoded.is_server & ~decoded.is_response & decoded.fits
 
     def of(name: str, *opcodes: int) -> tuple[Mask, Array]:
         """Returns a mask of requests of these commands that have a number, and the numbers."""
         numbers = batch.column(name)
         return request & numbers.known & _commanded(*opcodes)[decoded.opcode], numbers.values
 
-    here, start = of("start_seqno", Opcode.DCP_SNAPSHOT_MARKER)
+    rows, start = of("start_seqno", Opcode.DCP_SNAPSHOT_MARKER)
     end = of("end_seqno", Opcode.DCP_SNAPSHOT_MARKER)[1]
     yield _found(
         "marker-range-inverted",
-        here & (start > end),
+        rows & (start > end),
         lambda row: f"marker {start[row]}–{end[row]} runs backwards",
         seqnos=lambda row: (int(start[row]), int(end[row])),
     )
-    here, seqno = of("by_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
+    rows, seqno = of("by_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
     prepared = of("prepared_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)[1]
     yield _found(
         "commit-order",
-        here & (prepared >= seqno),
+        rows & (prepared >= seqno),
         lambda row: f"{batch.name_of(row).removeprefix('dcp_')} {seqno[row]} of prepare {prepared[row]}",
         seqnos=lambda row: (int(seqno[row]), int(prepared[row])),
     )
-    here, level = of("durability_level", Opcode.DCP_PREPARE)
+    rows, level = of("durability_level", Opcode.DCP_PREPARE)
     yield _found(
         "prepare-cas-zero",
-        here & ((decoded.cas == 0) | (level < 1) | (level > 3)),
+        rows & ((decoded.cas == 0) | (level < 1) | (level > 3)),
         lambda row: "prepare with CAS 0" if decoded.cas[row] == 0 else f"prepare with durability level {level[row]}",
     )
-    here, state = of("state", Opcode.DCP_SET_VBUCKET_STATE)
-    yield _found("vbucket-state-value", here & ~np.isin(state, list(VBUCKET_STATES)), lambda row: f"vbucket state {state[row]}")
+    rows, state = of("state", Opcode.DCP_SET_VBUCKET_STATE)
+    yield _found("vbucket-state-value", rows & ~np.isin(state, list(VBUCKET_STATES)), lambda row: f"vbucket state {state[row]}")
     mutation = request & (decoded.opcode == Opcode.DCP_MUTATION)
     yield _found("cas-zero", mutation & (decoded.cas == 0), "mutation without CAS")
-    here, seqno = of("by_seqno", *_SEQNO_BEARERS)
+    rows, seqno = of("by_seqno", *_SEQNO_BEARERS)
     yield _found(
         "seqno-huge",
-        here & (seqno > HUGE_SEQNO) & ~decoded.has_undeclared_sid,
+        rows & (seqno > HUGE_SEQNO) & ~decoded.has_undeclared_sid,
         lambda row: f"seqno {seqno[row]}",
         seqnos=lambda row: (int(seqno[row]),),
     )
-    rolled_back = whole & decoded.is_response & decoded.fits & (decoded.specific == Status.ROLLBACK) & (decoded.extras_size == 8)
+    rolled_back = is_readable & decoded.is_response & decoded.fits & (decoded.specific == Status.ROLLBACK) & (decoded.extras_size == 8)
     rolled_back &= ~decoded.is_server & (decoded.opcode == Opcode.DCP_STREAM_REQ)
     seqnos = batch.column("rollback_seqno")
     if seqnos.known.any():
         yield _found("rollback-layout", rolled_back, lambda row: f"rollback {seqnos.values[row]} sent in extras (UPR form)")
 
 
-def _logs(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+def _logs(batch: MessageBatch, is_readable: Mask) -> Iterator[Candidates]:
     """Yields answers with a failover log whose entries are not newest first."""
     decoded = batch.decoded
     has_log = _commanded(*_LOGS)[decoded.opcode] & decoded.is_response & ~decoded.is_server & (decoded.specific == Status.SUCCESS)
-    has_log &= decoded.fits & (decoded.value.size > 0) & (decoded.value.size % 16 == 0) & whole
-    found: dict[int, str] = {}
+    has_log &= decoded.fits & (decoded.value.size > 0) & (decoded.value.size % 16 == 0) & is_readable
+    log_faults: dict[int, str] = {}
     for row in np.flatnonzero(has_log).tolist():
-        at, size = int(decoded.value.start[row]), int(decoded.value.size[row])
-        log = batch.data[at : at + size].view(">u8").reshape(-1, 2)
+        value_start, size = int(decoded.value.start[row]), int(decoded.value.size[row])
+        log = batch.data[value_start : value_start + size].view(">u8").reshape(-1, 2)
         uuids, seqnos = log[:, 0], log[:, 1]
         if (seqnos[1:] > seqnos[:-1]).any() or (uuids == 0).any() or len(set(uuids.tolist())) < len(uuids):
             entries = ", ".join(f"0x{uuid:016x} {seqno}" for uuid, seqno in log[:4].tolist())
-            found[row] = f"failover log is not in order: {entries}{' …' if len(log) > 4 else ''}"
-    yield Candidates("failover-log-order", np.array(list(found), dtype=np.int64), found.__getitem__)
+            log_faults[row] = f"failover log is not in order: {entries}{' …' if len(log) > 4 else ''}"
+    yield Candidates("failover-log-order", np.array(list(log_faults), dtype=np.int64), log_faults.__getitem__)
 
 
 _LOGS = (Opcode.DCP_STREAM_REQ, Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
@@ -303,15 +311,15 @@ def _holed(batch: MessageBatch, holed: Mask) -> Iterator[Candidates]:
     """
     holed[batch.missing.row[_may_hide_stream_id(batch)]] = False
     accused: dict[int, dict[str, Severity | None]] = {}
-    for found in _malformed(batch, holed) if holed.any() else ():
-        for row in found.rows.tolist():
-            accused.setdefault(row, {})[found.rule] = found.severity
-    told: dict[tuple[str, Severity | None], dict[int, str]] = {}
+    for malformed in _malformed(batch, holed) if holed.any() else ():
+        for row in malformed.rows.tolist():
+            accused.setdefault(row, {})[malformed.rule] = malformed.severity
+    words_of_rule: dict[tuple[str, Severity | None], dict[int, str]] = {}
     for row, rules in sorted(accused.items()):
         for problem in batch.annotate(row).problems:
             if problem.rule in rules:
-                told.setdefault((problem.rule, rules[problem.rule]), {})[row] = problem.reason
-    for (rule, severity), rows in told.items():
+                words_of_rule.setdefault((problem.rule, rules[problem.rule]), {})[row] = problem.reason
+    for (rule, severity), rows in words_of_rule.items():
         yield Candidates(rule, np.array(list(rows), dtype=np.int64), rows.__getitem__, severity=severity)
 
 

@@ -11,7 +11,7 @@ from dcpinspect.logs.checkpoints import Checkpoint, read_checkpoints
 from dcpinspect.logs.events import MOST_EVENTS, LogEvent
 from dcpinspect.logs.reading import LogReading
 from dcpinspect.records import dataclass
-from dcpinspect.streams.rollback import Asked, Explanation, Log, UndecidedError, VbucketFacts, explain_rollback, predicted_rollback
+from dcpinspect.streams.rollback import Explanation, Log, RequestedRange, UndecidedError, VbucketFacts, explain_rollback, predicted_rollback
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -143,7 +143,7 @@ class LogEvidence:
         key = (checkpoint.vbucket, checkpoint.uuid, checkpoint.seqno, checkpoint.snapshot_start, checkpoint.snapshot_end)
         before = self._rolled.get(key)
         history = self.history_of(checkpoint)
-        asked = Asked(checkpoint.seqno, checkpoint.snapshot_start, checkpoint.snapshot_end, checkpoint.uuid, 0)
+        asked = RequestedRange(checkpoint.seqno, checkpoint.snapshot_start, checkpoint.snapshot_end, checkpoint.uuid, 0)
         if before is not None and before.rollback_seqno is not None and checkpoint.bucket in (None, before.bucket):
             why = explain_rollback(asked, before.rollback_seqno, history.log if history is not None else None)
             cause, text = cause_of(before.reason or ""), f"the server has answered this request so before, because {before.reason}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 
 from dcpinspect.escape import escape, escape_rest
-from dcpinspect.findings.finding import Finding, Place, connections_of, ranges
+from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, ranges
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.numbering import STEP
 from dcpinspect.render.verdict import LookedAt, clock, verdict
@@ -334,12 +334,12 @@ def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
     return _ROW.sub(named, text) if place_by_row else text
 
 
-def message_of(place: Place, files: Sequence[str]) -> str:
+def message_of(place: MessagePlace, files: Sequence[str]) -> str:
     """Names a message by its row, or by its packet where rows are packet numbers, as in a pipeline."""
     return f"row {place.row}" if place.row < STEP else f"packet {place.frame} of {escape(files[place.file])}"
 
 
-def messages_of(places: Sequence[Place], files: Sequence[str]) -> str:
+def messages_of(places: Sequence[MessagePlace], files: Sequence[str]) -> str:
     """Names several messages as ``message_of`` does: rows 3, 4; packets 248, 249 of a.pcap."""
     rows = [str(place.row) for place in places if place.row < STEP]
     packets: dict[int, list[str]] = {}

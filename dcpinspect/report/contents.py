@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.escape import escape, one_line
-from dcpinspect.findings.finding import Finding, Place
+from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.overview import overview
 from dcpinspect.protocol.message import Message
 from dcpinspect.reading import Reading
@@ -220,7 +220,7 @@ def contents(source: Source, limits: Limits | None = None) -> Contents:
     )
 
 
-def places_of(one: Finding, most: Limits) -> list[Place]:
+def places_of(one: Finding, most: Limits) -> list[MessagePlace]:
     """Returns the messages of a finding that a report shows: some of each case, so that every case has its turn."""
     of_cases = [list(case.places) for case in one.each[: most.cases]]
     turns = (places[turn] for turn in range(most.of_one) for places in of_cases if turn < len(places))

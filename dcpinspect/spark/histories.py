@@ -21,7 +21,7 @@ from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.whole import RunResults
 from dcpinspect.streams.changes import Changes
 from dcpinspect.streams.events import VBUCKETS, EventQuery
-from dcpinspect.streams.histories import Contradiction, Pairs, contradictions
+from dcpinspect.streams.histories import Contradiction, StreamPairs, contradictions
 
 SHARES = 2
 """Number of shares for each processor."""
@@ -42,12 +42,12 @@ class _Share:
     """Streams of some vbuckets that are to be compared."""
 
     files: Sequence[str]
-    pairs: Pairs
+    pairs: StreamPairs
     salt: Salt | None
 
 
 def compare(
-    tasks: Tasks, found: RunResults, secrets: Secrets, stem: str, wanted: EventQuery, pairs: Pairs
+    tasks: Tasks, found: RunResults, secrets: Secrets, stem: str, wanted: EventQuery, pairs: StreamPairs
 ) -> tuple[list[Contradiction], int]:
     """Compares streams as ``Differ`` says. ``stem``: path of temporary files."""
     looks = found.looks(wanted, secrets)

@@ -34,8 +34,8 @@ class Branches:
     def of(cls, logs: Sequence[bytes]) -> Self:
         """Reads failover logs as they stand in answers; bytes behind the last whole entry do not count."""
         counts = np.array([len(log) // ENTRY for log in logs], dtype=np.int64)
-        whole = b"".join(log[: len(log) // ENTRY * ENTRY] for log in logs)
-        numbers = np.frombuffer(whole, ">u8").astype(np.uint64).reshape(-1, 2)
+        log_bytes = b"".join(log[: len(log) // ENTRY * ENTRY] for log in logs)
+        numbers = np.frombuffer(log_bytes, ">u8").astype(np.uint64).reshape(-1, 2)
         begins = np.concatenate(([0], np.cumsum(counts)))
         log = np.repeat(np.arange(len(logs)), counts)
         return cls(begins, log, np.ascontiguousarray(numbers[:, 0]).view(np.int64), biased(numbers[:, 1]))
@@ -43,19 +43,19 @@ class Branches:
     @property
     def newest(self) -> Table:
         """By log, the uuid of its newest branch, 0 without one; the last element is 0, for log number -1, which is none."""
-        found = np.zeros(len(self.begins), dtype=np.int64)
+        newest_uuids = np.zeros(len(self.begins), dtype=np.int64)
         has_some = np.flatnonzero(np.diff(self.begins))
-        found[has_some] = self.uuid[self.begins[has_some]]
-        return found
+        newest_uuids[has_some] = self.uuid[self.begins[has_some]]
+        return newest_uuids
 
     @property
     def are_in_order(self) -> Mask:
         """By log, whether each branch begins above the one before."""
-        found = np.ones(len(self.begins) - 1, dtype=np.bool_)
-        place = np.arange(1, len(self.log))
-        is_wrong = (self.log[place] == self.log[place - 1]) & (self.seqno[place - 1] <= self.seqno[place])
-        found[self.log[place[is_wrong]]] = False
-        return found
+        in_order_mask = np.ones(len(self.begins) - 1, dtype=np.bool_)
+        positions = np.arange(1, len(self.log))
+        is_wrong = (self.log[positions] == self.log[positions - 1]) & (self.seqno[positions - 1] <= self.seqno[positions])
+        in_order_mask[self.log[positions[is_wrong]]] = False
+        return in_order_mask
 
     def of_each(self, owners: Table, logs: Table) -> tuple[Table, Table]:
         """Returns the entries of the logs of each owner: the owner of each entry, and the place of each entry."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, nested, number
-from dcpinspect.streams.rows import Place
+from dcpinspect.streams.rows import MessageRow
 
 TOLD_OF_KEY = 32
 """Bytes of a key that are kept to be shown."""
@@ -18,10 +18,10 @@ class KeyStart(Struct[T]):
     fourth: T = number("The last that are kept.")
 
 
-class Event(Struct[T]):
+class ChangeEvent(Struct[T]):
     """A change that a message tells, and where it is."""
 
-    place: Place[T] = nested(Place, "The message.")
+    place: MessageRow[T] = nested(MessageRow, "The message.")
     connection: T = number("Its connection.")
     vbucket: T = number("Its vbucket.")
     sid: T = number("Its stream-id, -1 for none.")
@@ -37,7 +37,7 @@ class Event(Struct[T]):
     key_start: KeyStart[T] = nested(KeyStart, "The first of them.")
 
 
-class Events(Event[Ints], StructRows[Event]):
+class Events(ChangeEvent[Ints], StructRows[ChangeEvent]):
     """The events of a batch, or of a stream."""
 
 
@@ -60,13 +60,13 @@ class Changes(Change[Ints], StructRows[Change]):
 
 def changes_of(events: Events) -> Changes:
     """Returns the changes of events, to compare them with other changes."""
-    found = Changes.zeros(len(events))
-    found.row, found.seqno, found.opcode, found.collection = events.place.row, events.seqno, events.opcode, events.collection
-    found.key, found.cas, found.datatype, found.value = events.key, events.cas, events.datatype, events.value
-    return found
+    changes = Changes.zeros(len(events))
+    changes.row, changes.seqno, changes.opcode, changes.collection = events.place.row, events.seqno, events.opcode, events.collection
+    changes.key, changes.cas, changes.datatype, changes.value = events.key, events.cas, events.datatype, events.value
+    return changes
 
 
-def key_text(event: Event) -> str:
+def key_text(event: ChangeEvent) -> str:
     """Returns the key of an event as text, cut short if it is long."""
-    shown = KeyStart.as_bytes(event.key_start)[: event.key_size]
-    return shown.decode(errors="backslashreplace") + ("…" if event.key_size > TOLD_OF_KEY else "")
+    key_bytes = KeyStart.as_bytes(event.key_start)[: event.key_size]
+    return key_bytes.decode(errors="backslashreplace") + ("…" if event.key_size > TOLD_OF_KEY else "")

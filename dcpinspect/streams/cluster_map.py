@@ -31,8 +31,8 @@ def active_nodes(text: bytes) -> dict[int, str]:
     if len(text) > _LONGEST:
         return {}
     try:
-        found: Any = orjson.loads(text)
-        servers, vbuckets = found["vBucketServerMap"]["serverList"], found["vBucketServerMap"]["vBucketMap"]
+        cluster_map: Any = orjson.loads(text)
+        servers, vbuckets = cluster_map["vBucketServerMap"]["serverList"], cluster_map["vBucketServerMap"]["vBucketMap"]
         names = [str(server)[:_MOST_TEXT] for server in servers[:_MOST]]
         chains = [chain[0] for chain in vbuckets[:_MOST]]
         return {vbucket: names[node] for vbucket, node in enumerate(chains) if 0 <= node < len(names)}
@@ -49,17 +49,17 @@ class ClusterMaps:
     def nodes(self, text: bytes, redactor: Redactor | None = None) -> dict[int, str]:
         """Returns the map as ``active_nodes`` does; callers must not change it. ``redactor``: replaces names of hosts; always the same
         redactor."""
-        found = self._kept.pop(text, None)
-        if found is None:
-            found = active_nodes(text)
+        node_of = self._kept.pop(text, None)
+        if node_of is None:
+            node_of = active_nodes(text)
             if redactor is not None:
-                shown = {node: _shown(node, redactor) for node in set(found.values())}
-                found = {vbucket: shown[node] for vbucket, node in found.items()}
+                shown_node = {node: _shown(node, redactor) for node in set(node_of.values())}
+                node_of = {vbucket: shown_node[node] for vbucket, node in node_of.items()}
         if len(text) <= _LONGEST:
-            self._kept[text] = found
+            self._kept[text] = node_of
         if len(self._kept) > _KEPT:
             del self._kept[next(iter(self._kept))]
-        return found
+        return node_of
 
 
 def _shown(node: str, redactor: Redactor) -> str:

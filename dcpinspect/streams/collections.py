@@ -54,28 +54,28 @@ class Manifest:
         """Whether some collection is known to keep no history."""
         return any(collection.keeps_history is False for collection in self.collections.values())
 
-    def is_news(self, told: bytes) -> bool:
+    def is_news(self, manifest_text: bytes) -> bool:
         """Returns whether a system event with these bytes says something new."""
-        if told in self._heard:
+        if manifest_text in self._heard:
             return False
         if len(self._heard) >= _MOST:
             self._heard.clear()
-        self._heard.add(told)
+        self._heard.add(manifest_text)
         return True
 
-    def take_event(self, said: SaidByEvent) -> None:
+    def take_event(self, change: SaidByEvent) -> None:
         """Takes what a system event says."""
-        self.uid = max(self.uid, said.uid)
-        if said.event == _CREATE_SCOPE and said.name is not None:
-            self._add_scope(said.scope, said.name)
-        elif said.event in (_BEGIN, _MODIFY) and said.collection is not None:
-            self._add(said.collection, Collection(said.name, said.scope, said.history))
-        elif said.event == _END and said.collection is not None:
-            known = self.collections.get(said.collection)
-            if known is None:
-                self._add(said.collection, Collection(None, said.scope, has_ended=True))
+        self.uid = max(self.uid, change.uid)
+        if change.event == _CREATE_SCOPE and change.name is not None:
+            self._add_scope(change.scope, change.name)
+        elif change.event in (_BEGIN, _MODIFY) and change.collection is not None:
+            self._add(change.collection, Collection(change.name, change.scope, change.history))
+        elif change.event == _END and change.collection is not None:
+            collection = self.collections.get(change.collection)
+            if collection is None:
+                self._add(change.collection, Collection(None, change.scope, has_ended=True))
             else:
-                known.has_ended = True
+                collection.has_ended = True
 
     def take_answer(self, manifest: Mapping[str, Any], redactor: Redactor | None = None) -> None:
         """Takes the manifest of the bucket, as the server has it. ``redactor``: names are replaced before they are remembered."""
@@ -123,25 +123,25 @@ def said_by_event(batch: MessageBatch, row: int) -> SaidByEvent | None:
     """
     decoded = batch.decoded
     layout, start, value = LAYOUTS[int(decoded.layout[row])], int(decoded.extras_at[row]), int(decoded.value.start[row])
-    said = _numbers(layout.extras, batch.data[start : start + layout.extras_size].tobytes())
-    said |= _numbers(layout.value, batch.data[value : value + int(decoded.value.size[row])].tobytes())
-    event, uid, scope, history = (said.get(name) for name in ("event", "manifest_uid", "scope_id", "history"))
+    change = _numbers(layout.extras, batch.data[start : start + layout.extras_size].tobytes())
+    change |= _numbers(layout.value, batch.data[value : value + int(decoded.value.size[row])].tobytes())
+    event, uid, scope, history = (change.get(name) for name in ("event", "manifest_uid", "scope_id", "history"))
     if event is None or uid is None or scope is None:
         return None
     keeps = None if history is None else bool(history)
-    return SaidByEvent(event, uid, scope, said.get("collection_id"), _text(batch.key_of(row) or None), keeps)
+    return SaidByEvent(event, uid, scope, change.get("collection_id"), _text(batch.key_of(row) or None), keeps)
 
 
 def _numbers(items: Sequence[LayoutItem], data: bytes) -> dict[str, int]:
     """Returns the numbers of a section by name, with those of a FlatBuffer in it."""
-    said: dict[str, int] = {}
+    numbers_by_name: dict[str, int] = {}
     for spec in items:
         if isinstance(spec, Field) and spec.kind.size:
-            said[spec.name] = int.from_bytes(data[spec.offset : spec.offset + spec.kind.size], "big")
+            numbers_by_name[spec.name] = int.from_bytes(data[spec.offset : spec.offset + spec.kind.size], "big")
         elif isinstance(spec, Field) and spec.slots:
             with suppress(FlatBufferError):
-                said |= {slot.name: value for slot, value, _, _ in decode_table(data, spec.slots) if isinstance(value, int)}
-    return said
+                numbers_by_name |= {slot.name: value for slot, value, _, _ in decode_table(data, spec.slots) if isinstance(value, int)}
+    return numbers_by_name
 
 
 def scopes_of(manifest: Mapping[str, Any]) -> Iterator[tuple[int, str, list[tuple[int, Collection]]]]:
@@ -150,12 +150,12 @@ def scopes_of(manifest: Mapping[str, Any]) -> Iterator[tuple[int, str, list[tupl
         scope_id, name = hex_uid(scope.get("uid")), _text(scope.get("name"))
         if scope_id is None or name is None:
             continue
-        found = []
-        for one in _objects(scope.get("collections")):
-            number, history = hex_uid(one.get("uid")), one.get("history")
+        scopes = []
+        for collection in _objects(scope.get("collections")):
+            number, history = hex_uid(collection.get("uid")), collection.get("history")
             if number is not None:
-                found.append((number, Collection(_text(one.get("name")), scope_id, history if isinstance(history, bool) else None)))
-        yield scope_id, name, found
+                scopes.append((number, Collection(_text(collection.get("name")), scope_id, history if isinstance(history, bool) else None)))
+        yield scope_id, name, scopes
 
 
 def named_collections(filter_: Mapping[str, Any] | None) -> frozenset[int] | None:
@@ -181,10 +181,10 @@ class KnownNames:
         self._buckets = buckets
         self._shared: dict[Hashable, Manifest] = {}
         for connection in sorted(buckets.keys() & manifests.keys()):
-            told, shared = manifests[connection], self._shared.setdefault(buckets[connection], Manifest())
-            for number, scope in told.scopes.items():
+            manifest, shared = manifests[connection], self._shared.setdefault(buckets[connection], Manifest())
+            for number, scope in manifest.scopes.items():
                 shared.scopes.setdefault(number, scope)
-            for number, collection in told.collections.items():
+            for number, collection in manifest.collections.items():
                 if collection.name is not None:
                     shared.collections.setdefault(number, collection)
 
@@ -196,19 +196,19 @@ class KnownNames:
             return f"scope {unnamed(scope) if name is None else with_id(name, scope)}"
         if collections is None:
             return None
-        told = [(self._collection(connection, number), number) for number in sorted(collections)]
-        return ", ".join(unnamed(number) if name is None else with_id(name, number) for name, number in told)
+        labels = [(self._collection(connection, number), number) for number in sorted(collections)]
+        return ", ".join(unnamed(number) if name is None else with_id(name, number) for name, number in labels)
 
     def _told(self, connection: int) -> list[Manifest]:
-        found = (self._own.get(connection), self._shared.get(self._buckets.get(connection)))
-        return [manifest for manifest in found if manifest is not None]
+        manifests = (self._own.get(connection), self._shared.get(self._buckets.get(connection)))
+        return [manifest for manifest in manifests if manifest is not None]
 
     def _collection(self, connection: int, number: int) -> str | None:
         if number == 0:
             return f"{DEFAULT}.{DEFAULT}"
-        known = (manifest.collections.get(number) for manifest in self._told(connection))
-        one = next((one for one in known if one is not None and one.name is not None), None)
-        return None if one is None else f"{self._scope(connection, one.scope) or unnamed(one.scope)}.{one.name}"
+        collections = (manifest.collections.get(number) for manifest in self._told(connection))
+        collection = next((collection for collection in collections if collection is not None and collection.name is not None), None)
+        return None if collection is None else f"{self._scope(connection, collection.scope) or unnamed(collection.scope)}.{collection.name}"
 
     def _scope(self, connection: int, number: int) -> str | None:
         if number == 0:

@@ -89,16 +89,16 @@ class MessageColumns:
         kind = kind[rows]
         losses = batch.losses
         lost_before = np.sort(np.concatenate((losses.before, is_headless)), kind="stable")
-        at: Rows = np.arange(len(rows)) + np.searchsorted(lost_before, rows, side="right")
+        index: Rows = np.arange(len(rows)) + np.searchsorted(lost_before, rows, side="right")
         messages = self._zeros(len(rows) + len(lost_before))
-        self._fill(batch, rows, kind, at, messages)
-        own = Chosen(batch, rows, kind, at)
+        self._fill(batch, rows, kind, index, messages)
+        stream_messages = StreamMessages(batch, rows, kind, index)
         details = Details(
-            requests=self._requests(own, messages),
-            answers=self._answers(own, messages),
-            markers=_markers(own, messages),
+            requests=self._requests(stream_messages, messages),
+            answers=self._answers(stream_messages, messages),
+            markers=_markers(stream_messages, messages),
             holes=_holes(batch, lost_before, rows, is_headless, messages),
-            extras=self._extras(own, messages, facts),
+            extras=self._extras(stream_messages, messages, facts),
         )
         return messages, details
 
@@ -118,7 +118,7 @@ class MessageColumns:
             session = self._conversation.of(int(batch.connection[row]))
             session.unread_requests.append((int(decoded.specific[row]), int(batch.time_ns[row])))
 
-    def _fill(self, batch: MessageBatch, rows: Rows, kind: Rows, at: Rows, messages: r.Messages) -> None:
+    def _fill(self, batch: MessageBatch, rows: Rows, kind: Rows, index: Rows, messages: r.Messages) -> None:
         decoded, numbers = batch.decoded, batch.decoded.numbers
         vbucket = np.where(decoded.is_response, batch.vbucket.values, decoded.specific)[rows].astype(np.int64)
         vbucket[decoded.is_response[rows] & ~batch.vbucket.known[rows]] = -1
@@ -131,14 +131,14 @@ class MessageColumns:
         cached = np.flatnonzero((decoded.opcode[rows] == Opcode.DCP_CACHE_TRANSFER) & ~decoded.is_response[rows] & readable(batch)[rows])
         if len(cached):
             seqno[cached] = biased(np.array([_greatest_cached(batch, row) for row in rows[cached].tolist()], dtype=np.uint64))
-        for place in np.flatnonzero((kind == k.CLOSE) | (kind == k.CLOSE_ANSWER)).tolist():
-            row = int(rows[place])
-            if kind[place] == k.CLOSE:
-                if sid[place] >= 0:
-                    self._closing[int(batch.row[row])] = int(sid[place])
+        for close in np.flatnonzero((kind == k.CLOSE) | (kind == k.CLOSE_ANSWER)).tolist():
+            row = int(rows[close])
+            if kind[close] == k.CLOSE:
+                if sid[close] >= 0:
+                    self._closing[int(batch.row[row])] = int(sid[close])
             else:
-                sid[place] = self._closing.pop(int(batch.request_row.values[row]), -1)
-        put = at if len(messages) > len(rows) else slice(None)  # without losses, messages stand one after the other
+                sid[close] = self._closing.pop(int(batch.request_row.values[row]), -1)
+        put = index if len(messages) > len(rows) else slice(None)  # without losses, messages stand one after the other
         messages.kind[put] = kind
         messages.connection[put] = batch.connection[rows]
         messages.direction[put] = batch.direction[rows]
@@ -149,32 +149,32 @@ class MessageColumns:
         messages.size[put] = np.where(kind >= k.END, batch.length[rows] + PREPARE_SURPLUS * prepared, 0)
         put_places(messages.place, batch, rows, put)
 
-    def _requests(self, own: Chosen, messages: r.Messages) -> r.Requests:
+    def _requests(self, stream_messages: StreamMessages, messages: r.Messages) -> r.Requests:
         """Returns what the stream requests ask for."""
-        chosen, asked = own.of(k.REQUEST, k.UNREADABLE_REQUEST)
-        table = r.Requests.zeros(len(chosen))
-        messages.detail[own.at[chosen]] = np.arange(len(chosen))
-        if len(chosen):
-            batch = own.batch
-            table.start = biased(batch.column("start_seqno").values[asked])
-            table.end = biased(batch.column("end_seqno").values[asked])
-            table.snapshot_start = biased(batch.column("snapshot_start_seqno").values[asked])
-            table.snapshot_end = biased(batch.column("snapshot_end_seqno").values[asked])
-            table.uuid = batch.column("vbucket_uuid").values[asked].view(np.int64)
-            table.flags = batch.column("flags").values[asked]
-            table.form = 1 + _UPR_REQUESTS[batch.decoded.layout[asked]]
-            table.filter = _filters(batch, asked, self._conversation)
-            messages.sid[own.at[chosen[table.filter == r.CUT_VALUE]]] = r.CUT_VALUE
-            table[own.kind[chosen] == k.UNREADABLE_REQUEST] = _UNREAD
+        indices, request_rows = stream_messages.of(k.REQUEST, k.UNREADABLE_REQUEST)
+        table = r.Requests.zeros(len(indices))
+        messages.detail[stream_messages.at[indices]] = np.arange(len(indices))
+        if len(indices):
+            batch = stream_messages.batch
+            table.start = biased(batch.column("start_seqno").values[request_rows])
+            table.end = biased(batch.column("end_seqno").values[request_rows])
+            table.snapshot_start = biased(batch.column("snapshot_start_seqno").values[request_rows])
+            table.snapshot_end = biased(batch.column("snapshot_end_seqno").values[request_rows])
+            table.uuid = batch.column("vbucket_uuid").values[request_rows].view(np.int64)
+            table.flags = batch.column("flags").values[request_rows]
+            table.form = 1 + _UPR_REQUESTS[batch.decoded.layout[request_rows]]
+            table.filter = _filters(batch, request_rows, self._conversation)
+            messages.sid[stream_messages.at[indices[table.filter == r.CUT_VALUE]]] = r.CUT_VALUE
+            table[stream_messages.kind[indices] == k.UNREADABLE_REQUEST] = _UNREAD
         return table
 
-    def _answers(self, own: Chosen, messages: r.Messages) -> r.Answers:
+    def _answers(self, stream_messages: StreamMessages, messages: r.Messages) -> r.StreamAnswers:
         """Returns the answers to stream requests."""
-        chosen, answered = own.of(k.ANSWER)
-        table = r.Answers.zeros(len(chosen))
-        messages.detail[own.at[chosen]] = np.arange(len(chosen))
-        if len(chosen):
-            batch = own.batch
+        indices, answered = stream_messages.of(k.ANSWER)
+        table = r.StreamAnswers.zeros(len(indices))
+        messages.detail[stream_messages.at[indices]] = np.arange(len(indices))
+        if len(indices):
+            batch = stream_messages.batch
             status = batch.decoded.specific[answered].astype(np.int64)
             table.status = status
             rollback = batch.column("rollback_seqno").take(answered)
@@ -187,30 +187,30 @@ class MessageColumns:
             table.log[granted] = _failover_logs(batch, answered[granted], self._conversation)
         return table
 
-    def _extras(self, own: Chosen, messages: r.Messages, facts: list[Fact]) -> r.Extras:
+    def _extras(self, stream_messages: StreamMessages, messages: r.Messages, facts: list[Fact]) -> r.Extras:
         """Returns what messages of other kinds carry."""
-        chosen, rows = own.of(*_WITH_EXTRAS)
-        table = r.Extras.zeros(len(chosen))
-        messages.detail[own.at[chosen]] = np.arange(len(chosen))
-        if not len(chosen):
+        indices, rows = stream_messages.of(*_WITH_EXTRAS)
+        table = r.Extras.zeros(len(indices))
+        messages.detail[stream_messages.at[indices]] = np.arange(len(indices))
+        if not len(indices):
             return table
-        kind, decoded = own.kind[chosen], own.batch.decoded
+        kind, decoded = stream_messages.kind[indices], stream_messages.batch.decoded
         for of_kind, column, name in ((k.ACK, table.ack_bytes, "ack_bytes"), (k.OSO, table.oso_flags, "flags")):
             if (kind == of_kind).any():
                 column[kind == of_kind] = decoded.numbers[name].values[rows[kind == of_kind]]
-        table.end_reason[kind == k.END] = _reasons(own.batch, rows[kind == k.END])
+        table.end_reason[kind == k.END] = _reasons(stream_messages.batch, rows[kind == k.END])
         table.would_be[kind == k.UNREADABLE] = _REQUESTS[decoded.opcode[rows[kind == k.UNREADABLE]]]
         table.status[kind == k.CLOSE_ANSWER] = decoded.specific[rows[kind == k.CLOSE_ANSWER]]
-        told = np.flatnonzero(kind == k.FACT)
+        fact_indices = np.flatnonzero(kind == k.FACT)
         # if a message has several facts, the last one counts
         last = {row: (setting, value) for row, setting, value in facts}
-        for place, row in zip(told.tolist(), rows[told].tolist(), strict=True):
-            table.setting[place], table.value[place] = last[row]
+        for fact_index, row in zip(fact_indices.tolist(), rows[fact_indices].tolist(), strict=True):
+            table.setting[fact_index], table.value[fact_index] = last[row]
         return table
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class StreamMessages:
     """The messages of a batch that concern streams."""
 
     batch: MessageBatch
@@ -222,8 +222,8 @@ class Chosen:
 
     def of(self, *kinds: int) -> tuple[Rows, Rows]:
         """Returns (places of the messages of these kinds, their rows in the batch)."""
-        chosen = np.flatnonzero(_among(*kinds)[self.kind] if len(kinds) > 1 else self.kind == kinds[0])
-        return chosen, self.rows[chosen]
+        indices = np.flatnonzero(_among(*kinds)[self.kind] if len(kinds) > 1 else self.kind == kinds[0])
+        return indices, self.rows[indices]
 
 
 def request_kinds(opcode: Array) -> Rows:
@@ -237,8 +237,8 @@ def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
     kind: Rows = np.where(decoded.is_response, _ANSWERS[decoded.opcode], _REQUESTS[decoded.opcode])
     kind[decoded.is_server | ~decoded.has_magic] = 0
     for name, kinds in _NEEDED.items():
-        wanted = _among(*kinds)[kind]
-        lacks = wanted & ~batch.column(name).known
+        is_wanted = _among(*kinds)[kind]
+        lacks = is_wanted & ~batch.column(name).known
         if lacks.any():
             kind[lacks] = _UNREADABLE[kind[lacks]]
     markers = (kind == k.MARKER) & ~decoded.extras_fit
@@ -288,8 +288,8 @@ _NEEDED = {
 @functools.cache
 def _among(*kinds: int) -> Mask:
     """Returns a mask over all kinds: True for these. Looking a small batch up in it takes a microsecond, ``np.isin`` 85."""
-    found: Mask = np.isin(np.arange(k.KINDS), kinds)
-    return found
+    mask: Mask = np.isin(np.arange(k.KINDS), kinds)
+    return mask
 
 
 _CACHED = Struct(">8xQ8xI8xH2x")
@@ -300,11 +300,11 @@ def _greatest_cached(batch: MessageBatch, row: int) -> int:
     """The greatest seqno of the records of a cache transfer. One step a record."""
     start, size = int(batch.decoded.value.start[row]), int(batch.decoded.value.size[row])
     records = batch.data[start : start + size].tobytes()
-    at = greatest = 0
-    while at + _CACHED.size <= size:
-        seqno, value_size, key_size = _CACHED.unpack_from(records, at)
+    offset = greatest = 0
+    while offset + _CACHED.size <= size:
+        seqno, value_size, key_size = _CACHED.unpack_from(records, offset)
         greatest = max(greatest, seqno)
-        at += _CACHED.size + value_size + key_size
+        offset += _CACHED.size + value_size + key_size
     return greatest
 
 
@@ -314,13 +314,13 @@ def _reasons(batch: MessageBatch, rows: Rows) -> Rows:
     return np.where(reason.known, reason.values.astype(np.int64), -1)
 
 
-def _markers(own: Chosen, messages: r.Messages) -> r.Markers:
+def _markers(stream_messages: StreamMessages, messages: r.Messages) -> r.Markers:
     """Returns what the snapshot markers say."""
-    chosen, marked = own.of(k.MARKER)
-    table = r.Markers.zeros(len(chosen))
-    messages.detail[own.at[chosen]] = np.arange(len(chosen))
-    if len(chosen):
-        batch = own.batch
+    indices, marked = stream_messages.of(k.MARKER)
+    table = r.Markers.zeros(len(indices))
+    messages.detail[stream_messages.at[indices]] = np.arange(len(indices))
+    if len(indices):
+        batch = stream_messages.batch
         table.start = biased(batch.column("start_seqno").values[marked])
         table.end = biased(batch.column("end_seqno").values[marked])
         table.flags = batch.column("snapshot_type").values[marked].astype(np.int64)
@@ -335,23 +335,23 @@ def _markers(own: Chosen, messages: r.Messages) -> r.Markers:
     return table
 
 
-def _holes(batch: MessageBatch, lost_before: Rows, rows: Rows, headless: Rows, messages: r.Messages) -> r.Holes:
+def _holes(batch: MessageBatch, lost_before: Rows, rows: Rows, headless: Rows, messages: r.Messages) -> r.CaptureHoles:
     """Returns the bytes that could not be read as holes, each placed before the message that follows it."""
-    places: Rows = np.arange(len(lost_before)) + np.searchsorted(rows, lost_before, side="left")
+    indices: Rows = np.arange(len(lost_before)) + np.searchsorted(rows, lost_before, side="left")
     losses = batch.losses
     connection = np.concatenate((losses.connection, batch.connection[headless]))
     direction = np.concatenate((losses.direction, batch.direction[headless]))
     start = np.concatenate((losses.start, batch.stream_offset[headless]))
     end = np.concatenate((losses.end, (batch.stream_offset + batch.length)[headless]))
     order = np.argsort(np.concatenate((losses.before, headless)), kind="stable")
-    messages.kind[places] = k.LOST
-    messages.connection[places] = connection[order]
-    messages.direction[places] = direction[order]
-    messages.detail[places] = np.arange(len(places))
-    messages.place.row[places] = batch.row[lost_before]
-    messages.place.frame[places] = (batch.file[lost_before] << r.FILE_SHIFT) | batch.frame[lost_before]
-    messages.place.time[places] = batch.time_ns[lost_before]
-    table = r.Holes.zeros(len(places))
+    messages.kind[indices] = k.LOST
+    messages.connection[indices] = connection[order]
+    messages.direction[indices] = direction[order]
+    messages.detail[indices] = np.arange(len(indices))
+    messages.place.row[indices] = batch.row[lost_before]
+    messages.place.frame[indices] = (batch.file[lost_before] << r.FILE_SHIFT) | batch.frame[lost_before]
+    messages.place.time[indices] = batch.time_ns[lost_before]
+    table = r.CaptureHoles.zeros(len(indices))
     table.start, table.end = start[order], end[order]
     return table
 
@@ -361,8 +361,8 @@ def _filters(batch: MessageBatch, rows: Rows, conversation: Conversation) -> Row
     has_value = batch.decoded.value.size[rows] > 0
     is_cut = np.isin(rows, batch.missing.row) & has_value  # the part of the message before the value was captured
     numbers: Rows = np.where(is_cut, r.CUT_VALUE, -1)
-    for place in np.flatnonzero(has_value & ~is_cut).tolist():
-        numbers[place] = conversation.filter_of(value_bytes(batch, int(rows[place])), batch.redactor)
+    for request in np.flatnonzero(has_value & ~is_cut).tolist():
+        numbers[request] = conversation.filter_of(value_bytes(batch, int(rows[request])), batch.redactor)
     return numbers
 
 

@@ -15,7 +15,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import CONNECTIONS
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import Connection, Connections, Streams
+from dcpinspect.streams.rows import ConnectionRow, ConnectionRows, Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
@@ -45,7 +45,7 @@ class Flow:
         return self.outstanding is not None and bool(self.window) and self.outstanding >= (self.window or 0)
 
 
-def flow_of(row: Connection, link: Link, session: Session, sight: Visibility) -> Flow:
+def flow_of(row: ConnectionRow, link: Link, session: Session, sight: Visibility) -> Flow:
     """Returns the flow control of a connection; ``row``: the connection in the kernel's table."""
     window, counted, acked = row.window, row.counted, row.acked
     is_read = link.lost_at_end == (None, None)
@@ -64,18 +64,18 @@ def clients_of(links: Iterable[Link], sessions: Mapping[int, Session], sight: Vi
     Its name is its address with its DCP name up to the first colon, or with the agent if it has no name. A name that stands for connections
     to several buckets is a consumer for each bucket, because vbuckets of different buckets have nothing in common.
     """
-    found: dict[int, Client] = {}
+    clients: dict[int, Client] = {}
     buckets: dict[str, dict[int, str | None]] = {}
     for link in links:
         session = sessions.get(link.number) or Session()
-        found[link.number] = client = _client_of(link, session, sight)
+        clients[link.number] = client = _client_of(link, session, sight)
         buckets.setdefault(client.name, {})[link.number] = session.bucket
-    for of in buckets.values():
-        if len({*of.values()} - {None}) > 1:
-            for number, bucket in of.items():
-                client = found[number]
-                found[number] = replace(client, is_named=False) if bucket is None else replace(client, name=f"{client.name}@{bucket}")
-    return found
+    for connections in buckets.values():
+        if len({*connections.values()} - {None}) > 1:
+            for number, bucket in connections.items():
+                client = clients[number]
+                clients[number] = replace(client, is_named=False) if bucket is None else replace(client, name=f"{client.name}@{bucket}")
+    return clients
 
 
 def _client_of(link: Link, session: Session, sight: Visibility) -> Client:
@@ -101,19 +101,19 @@ def noop_interval(session: Session) -> float | None:
     return seconds if 0 < seconds < 1e9 else None
 
 
-def _is_opened(session: Session, row: Connection) -> bool:
+def _is_opened(session: Session, row: ConnectionRow) -> bool:
     return session.open_status == Status.SUCCESS or (session.open_status is None and (row.streams > 0 or row.counted > 0))
 
 
-def verdict_of(link: Link, session: Session, row: Connection, flow: Flow, sight: Visibility, *, is_running: bool) -> str:
+def verdict_of(link: Link, session: Session, row: ConnectionRow, flow: Flow, sight: Visibility, *, is_running: bool) -> str:
     """Returns the verdict of a connection: the first one that holds. ``is_running``: messages come on one of its streams."""
-    opened = _is_opened(session, row)
+    is_opened = _is_opened(session, row)
     was_seen = sight.is_complete(link.number)
-    if was_seen and not opened and session.open_status is None:
+    if was_seen and not is_opened and session.open_status is None:
         return "never-opened"
     if session.open_status not in (None, Status.SUCCESS):
         return "refused"
-    if not opened and not was_seen:
+    if not is_opened and not was_seen:
         return "unknown-capture"  # nobody knows whether it was opened or refused
     if link.closed:
         return "closed"
@@ -132,7 +132,7 @@ def noop_limit_ns(session: Session) -> int:
     return max(PATIENCE_NS, min(int(interval * 1e9), NOOP_NS) if interval is not None else NOOP_NS)
 
 
-def _is_dead(link: Link, session: Session, row: Connection) -> bool:
+def _is_dead(link: Link, session: Session, row: ConnectionRow) -> bool:
     """Returns whether a noop was not answered while the connection went on."""
     limit = max(noop_limit_ns(session), 10 * int(row.noop_slowest))
     losses = int(row.losses[0] + row.losses[1])
@@ -142,7 +142,7 @@ def _is_dead(link: Link, session: Session, row: Connection) -> bool:
 def connection_records(
     links: Sequence[Link],
     sessions: Mapping[int, Session],
-    table: Connections,
+    table: ConnectionRows,
     flows: Mapping[int, Flow],
     is_running: Mask,
     sight: Visibility,
@@ -188,7 +188,7 @@ def connection_records(
     return Records(CONNECTIONS, columns, len(rows), file=np.array([link.first_file for link in links], dtype=np.int64))
 
 
-def replica_streams(streams: Streams, connections: Connections, sessions: dict[int, Session], links: Mapping[int, Link]) -> Mask:
+def replica_streams(streams: Streams, connections: ConnectionRows, sessions: dict[int, Session], links: Mapping[int, Link]) -> Mask:
     """Returns a mask of streams whose vbucket is a replica on their server: the server told some client so, or the cluster map shows it.
 
     A cluster map counts if it names the server by the address used here. It does not count for what one node streams to another: that comes

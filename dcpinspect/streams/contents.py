@@ -21,8 +21,8 @@ from dcpinspect.streams.events import collections_of, key_hashes, new_secrets
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.kinds import IS_ASKED, IS_EVENT, SEQNO_ADVANCED
 from dcpinspect.streams.renumbering import renumbered
-from dcpinspect.streams.rows import LEAST, Anomalies, Counts, Messages, Snapshots, Streams
-from dcpinspect.streams.state import State, biased
+from dcpinspect.streams.rows import LEAST, Anomalies, Messages, RowCounts, Snapshots, Streams
+from dcpinspect.streams.state import ReadingState, biased
 from dcpinspect.tables.messages import MessageBatch
 
 MOST = 1 << 20
@@ -59,69 +59,69 @@ class Contents(Portable):
         """Number of keys that are remembered; only to be changed before the first batch."""
         self._share = share
         self._tables = tables = keys.KeyTables()
-        tables.entries = keys.Entries.zeros(min(_FIRST, most))
+        tables.entries = keys.KeyRows.zeros(min(_FIRST, most))
         tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
-        tables.marks = keys.Marks.one()
+        tables.marks = keys.KeyFill.one()
         tables.events, tables.messages, tables.streams = keys.KeyEvents.zeros(0), Messages.zeros(0), Streams.zeros(0)
-        tables.snapshots, tables.anomalies, tables.counts = Snapshots.zeros(0), Anomalies.zeros(0), Counts.one()
+        tables.snapshots, tables.anomalies, tables.counts = Snapshots.zeros(0), Anomalies.zeros(0), RowCounts.one()
         tables.seed = secrets.randbits(31)
         self._secrets = hashed_by or new_secrets()  # secrets of its own: another process may go on with what it knows of keys
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns what is known of keys, to be ``joined`` with what other readings know."""
         marks = self._tables.marks
-        known = self._tables.entries[: marks.used]
-        return {"most": self.most, "secrets": self._secrets, "entries": known, "marks": (marks.forgotten, marks.has_said)}
+        entries = self._tables.entries[: marks.used]
+        return {"most": self.most, "secrets": self._secrets, "entries": entries, "marks": (marks.forgotten, marks.has_said)}
 
-    def __setstate__(self, known: dict[str, Any]) -> None:
-        self.__init__(known["most"], hashed_by=known["secrets"])  # type: ignore[misc] # there is nothing yet
-        self._know(known["entries"])
-        self._tables.marks.forgotten, self._tables.marks.has_said = known["marks"]
+    def __setstate__(self, saved_state: dict[str, Any]) -> None:
+        self.__init__(saved_state["most"], hashed_by=saved_state["secrets"])  # type: ignore[misc] # there is nothing yet
+        self._know(saved_state["entries"])
+        self._tables.marks.forgotten, self._tables.marks.has_said = saved_state["marks"]
 
     @classmethod
-    def joined(cls, parts: Sequence[Contents], streams: Streams, share: Share) -> Self:
+    def joined(cls, readings: Sequence[Contents], streams: Streams, share: Share) -> Self:
         """Joins what readings of the same messages know of different vbuckets, and keeps what belongs to ``share``.
 
         ``streams``: the streams, which have the same numbers in all of these readings. Raises ValueError for other secrets, and for
         streams that do not exist.
         """
-        first = parts[0]
-        entries = keys.Entries.joined([part._tables.entries[: part._tables.marks.used] for part in parts])
+        first = readings[0]
+        entries = keys.KeyRows.joined([reading._tables.entries[: reading._tables.marks.used] for reading in readings])
         is_stream = (entries.stream >= 0) & (entries.stream < len(streams))
-        if any(part._secrets != first._secrets for part in parts) or not is_stream.all():
+        if any(reading._secrets != first._secrets for reading in readings) or not is_stream.all():
             msg = "these do not belong together"
             raise ValueError(msg)
-        whole = cls(first.most, share=share, hashed_by=first._secrets)
-        whole._know(entries[share.has(streams.vbucket[entries.stream])])
-        marks = whole._tables.marks
-        marks.forgotten = max(marks.forgotten, *(part._tables.marks.forgotten for part in parts))
-        marks.has_said = max(part._tables.marks.has_said for part in parts)
-        return whole
+        contents = cls(first.most, share=share, hashed_by=first._secrets)
+        contents._know(entries[share.has(streams.vbucket[entries.stream])])
+        marks = contents._tables.marks
+        marks.forgotten = max(marks.forgotten, *(reading._tables.marks.forgotten for reading in readings))
+        marks.has_said = max(reading._tables.marks.has_said for reading in readings)
+        return contents
 
-    def _know(self, entries: keys.Entries) -> None:
+    def _know(self, entries: keys.KeyRows) -> None:
         """Remembers these entries, at most as many as are remembered anyway."""
         tables = self._tables
         tables.entries, tables.marks.used = entries, len(entries)
         while tables.marks.used and tables.marks.used + keys.ROOM > self.most:
             self._forget()
         used = tables.marks.used
-        grown = keys.Entries.zeros(max(min(_FIRST, self.most), 1 << (used + keys.ROOM - 1).bit_length()))
+        grown = keys.KeyRows.zeros(max(min(_FIRST, self.most), 1 << (used + keys.ROOM - 1).bit_length()))
         grown[:used] = tables.entries[:used]
         tables.entries, tables.slots = grown, np.full(2 * len(grown), -1, dtype=np.int64)
         keys.refill_entries(tables)
 
-    def feed(self, batch: MessageBatch, state: State, filters: list[dict[str, Any] | None]) -> None:
+    def feed(self, batch: MessageBatch, state: ReadingState, filters: list[dict[str, Any] | None]) -> None:
         """Takes the messages of a batch; ``state``: as the kernel left it; ``filters``: the parsed values of stream requests."""
         messages, tables = state.messages, self._tables
-        chosen = np.flatnonzero((messages.standing & IS_EVENT != 0) & (messages.kind != SEQNO_ADVANCED))
+        event_rows = np.flatnonzero((messages.standing & IS_EVENT != 0) & (messages.kind != SEQNO_ADVANCED))
         if self._share != ALL:
-            chosen = chosen[self._share.has(state.streams.vbucket[messages.stream[chosen]])]
-        if not len(chosen):
+            event_rows = event_rows[self._share.has(state.streams.vbucket[messages.stream[event_rows]])]
+        if not len(event_rows):
             return
-        tables.events = _events(batch, messages, chosen, state.streams, filters, self._secrets)
+        tables.events = _events(batch, messages, event_rows, state.streams, filters, self._secrets)
         tables.messages, tables.streams, tables.snapshots, tables.counts = messages, state.streams, state.snapshots, state.counts
         start = 0
-        while start < len(chosen):
+        while start < len(event_rows):
             state.make_room_in("anomalies")
             tables.anomalies = state.anomalies
             self._make_room()
@@ -135,9 +135,9 @@ class Contents(Portable):
             return
         if streams is not None:
             entries.stream = renumbered(entries.stream, streams)
-            kept = entries[entries.stream >= 0]
-            entries[: len(kept)] = kept
-            marks.used = len(kept)
+            kept_entries = entries[entries.stream >= 0]
+            entries[: len(kept_entries)] = kept_entries
+            marks.used = len(kept_entries)
             tables.slots[:] = -1
             keys.refill_entries(tables)
             entries = tables.entries[: marks.used]
@@ -150,7 +150,7 @@ class Contents(Portable):
         if len(tables.entries) - used >= keys.ROOM:
             return
         if len(tables.entries) < self.most:
-            grown = keys.Entries.zeros(min(_GROWTH * len(tables.entries), self.most))
+            grown = keys.KeyRows.zeros(min(_GROWTH * len(tables.entries), self.most))
             grown[:used] = tables.entries[:used]
             tables.entries = grown
         else:
@@ -164,27 +164,27 @@ class Contents(Portable):
         entries = self._tables.entries[: marks.used]
         is_special = (entries.key < 0) | (entries.prepared > LEAST)
         order = np.lexsort((entries.row, is_special))
-        dropped, kept = np.split(order, [marks.used - marks.used // 2])
+        dropped, kept_rows = np.split(order, [marks.used - marks.used // 2])
         marks.forgotten = max(marks.forgotten, int(entries.row[dropped].max()))
-        entries[: len(kept)] = entries[kept]
-        marks.used = len(kept)
+        entries[: len(kept_rows)] = entries[kept_rows]
+        marks.used = len(kept_rows)
 
 
 def _events(
     batch: MessageBatch,
     messages: Messages,
-    chosen: Rows,
+    event_rows: Rows,
     streams: Streams,
     filters: list[dict[str, Any] | None],
     hashed_by: tuple[int, int],
 ) -> keys.KeyEvents:
-    rows = batch.index_of(messages.place.row[chosen])
+    rows = batch.index_of(messages.place.row[event_rows])
     decoded = batch.decoded
     collection = collections_of(batch, rows)
     hashed = np.where(decoded.key.size[rows] > 0, key_hashes(batch, rows, hashed_by), -1)
-    events = keys.KeyEvents.zeros(len(chosen))
+    events = keys.KeyEvents.zeros(len(event_rows))
     spread = (collection.view(np.uint64) * np.uint64(_SPREAD)).view(np.int64)
-    events.message[:] = chosen
+    events.message[:] = event_rows
     events.key[:] = np.where(hashed < 0, -1, (hashed ^ spread) & ((1 << 62) - 1))
     events.cas[:] = biased(decoded.cas[rows])
     events.collection[:] = collection
@@ -192,18 +192,18 @@ def _events(
     events.event[:] = batch.column("event").values[rows]
     uid = batch.column("manifest_uid").take(rows)
     events.uid[:], events.has_uid[:] = biased(uid.values), uid.known
-    events.is_outside[:] = _is_outside(messages.standing[chosen], messages.stream[chosen], collection, streams, filters)
+    events.is_outside[:] = _is_outside(messages.standing[event_rows], messages.stream[event_rows], collection, streams, filters)
     return events
 
 
 def _is_outside(standing: Rows, stream: Rows, collection: Rows, streams: Streams, filters: list[dict[str, Any] | None]) -> Mask:
     """Returns a mask of events in collections that the request of their stream does not name, although it names some."""
-    asked = standing & IS_ASKED != 0
-    number = np.where(asked & (collection >= 0), streams.request.filter[stream], -1)
+    is_asked = standing & IS_ASKED != 0
+    number = np.where(is_asked & (collection >= 0), streams.request.filter[stream], -1)
     outside = np.zeros(len(number), dtype=np.bool_)
-    for one in np.unique(number[number >= 0]).tolist():
-        named = named_collections(filters[one])
+    for filter_number in np.unique(number[number >= 0]).tolist():
+        named = named_collections(filters[filter_number])
         if named is not None:
-            mine = number == one
-            outside[mine] = ~np.isin(collection[mine], np.array(sorted(named), dtype=np.int64))
+            has_filter = number == filter_number
+            outside[has_filter] = ~np.isin(collection[has_filter], np.array(sorted(named), dtype=np.int64))
     return outside

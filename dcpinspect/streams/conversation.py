@@ -53,39 +53,43 @@ class Conversation(Portable):
     @property
     def reports(self) -> Reports:
         """What servers said of vbuckets outside of their streams."""
-        said = {number: (one.reports, one.high_seqnos) for number, one in self.sessions.items() if one.reports}
-        return Reports.joined([self._told, Reports.of(said, self.log_of)])
+        reported = {number: (session.reports, session.high_seqnos) for number, session in self.sessions.items() if session.reports}
+        return Reports.joined([self._told, Reports.of(reported, self.log_of)])
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns raw values of stream requests, since their parsed form may be deeply nested, and reports as columns."""
-        sessions = {number: _without_reports(one) for number, one in self.sessions.items()}
+        sessions = {number: _without_reports(session) for number, session in self.sessions.items()}
         return {"sessions": sessions, "filters": list(self._filter_numbers), "logs": self.logs, "reports": self.reports}
 
-    def __setstate__(self, known: dict[str, Any]) -> None:
+    def __setstate__(self, saved_state: dict[str, Any]) -> None:
         self.__init__()  # type: ignore[misc] # there is nothing yet
-        self.sessions, self._told = known["sessions"], known["reports"]
-        for value in known["filters"]:
+        self.sessions, self._told = saved_state["sessions"], saved_state["reports"]
+        for value in saved_state["filters"]:
             self.filter_of(value)
-        for log in known["logs"]:
+        for log in saved_state["logs"]:
             self.log_of(log)
 
     @classmethod
-    def joined(cls, parts: Sequence[Conversation], connections: Sequence[Table]) -> tuple[Self, list[Table], list[Table]]:
+    def joined(cls, readings: Sequence[Conversation], connections: Sequence[Table]) -> tuple[Self, list[Table], list[Table]]:
         """Joins what was said in readings of different connections.
 
         ``connections``: for each reading, the new numbers of its connections. Returns the whole, and for each reading the new numbers of
         its ``filters`` and of its ``logs``.
         """
-        filters, filter_numbers = without_repeats([list(part._filter_numbers) for part in parts])
-        reports = [part.reports for part in parts]
-        logs, log_numbers = without_repeats([part.logs for part in parts])
-        told = [renumbered_rows(own, {"logs": numbers}) for own, numbers in zip(reports, log_numbers, strict=True)]
-        for own, of in zip(told, connections, strict=True):
-            own.connection = of[own.connection]
-        sessions = by_connection([{n: _without_reports(one) for n, one in part.sessions.items()} for part in parts], connections)
-        whole = cls()
-        whole.__setstate__({"sessions": sessions, "filters": filters, "logs": logs, "reports": Reports.joined(told)})
-        return whole, filter_numbers, log_numbers
+        filters, filter_numbers = without_repeats([list(reading._filter_numbers) for reading in readings])
+        reports = [reading.reports for reading in readings]
+        logs, log_numbers = without_repeats([reading.logs for reading in readings])
+        renumbered_reports = [
+            renumbered_rows(report_table, {"logs": numbers}) for report_table, numbers in zip(reports, log_numbers, strict=True)
+        ]
+        for report_table, new_numbers in zip(renumbered_reports, connections, strict=True):
+            report_table.connection = new_numbers[report_table.connection]
+        sessions = by_connection(
+            [{n: _without_reports(session) for n, session in reading.sessions.items()} for reading in readings], connections
+        )
+        conversation = cls()
+        conversation.__setstate__({"sessions": sessions, "filters": filters, "logs": logs, "reports": Reports.joined(renumbered_reports)})
+        return conversation, filter_numbers, log_numbers
 
     def of(self, connection: int) -> Session:
         """Returns the session of a connection, a new one if it has none."""
@@ -97,14 +101,14 @@ class Conversation(Portable):
         These are few, so they are read one by one. Texts and tables that peers could fill without end are bounded.
         """
         decoded = batch.decoded
-        whole = readable(batch)
+        is_readable = readable(batch)
         is_said = _SESSION[decoded.opcode] & ~decoded.is_server & decoded.has_magic
         tells_more = np.isin(decoded.specific, _REFUSALS) & decoded.is_response & (decoded.value.size > 0)
         is_said |= tells_more & (decoded.opcode == Opcode.DCP_STREAM_REQ) & ~decoded.is_server & decoded.has_magic
-        rows = np.flatnonzero(is_said & whole)
-        is_unclear = is_said & ~whole & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
+        rows = np.flatnonzero(is_said & is_readable)
+        is_unclear = is_said & ~is_readable & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
         unclear: list[Fact] = [(row, FACT_WINDOW, -1) for row in np.flatnonzero(is_unclear).tolist()]  # nobody knows what it sets
-        for row in np.flatnonzero(is_said & ~whole).tolist():
+        for row in np.flatnonzero(is_said & ~is_readable).tolist():
             opcode, vbucket = int(decoded.opcode[row]), batch.vbucket.at(row)
             if opcode in _ASKS:
                 self.of(int(batch.connection[row])).is_cut = True
@@ -128,9 +132,9 @@ class Conversation(Portable):
                 read_request(message)
                 message.asked = session.waiting.get(message.row)
             if opcode in _NEWS:
-                told = session.features if opcode == Opcode.HELLO and status is not None else message.asked
-                self.news.append(News(row, connection, opcode, status, told))
-        self.news.sort(key=lambda one: one.index)
+                features = session.features if opcode == Opcode.HELLO and status is not None else message.asked
+                self.news.append(News(row, connection, opcode, status, features))
+        self.news.sort(key=lambda message_event: message_event.index)
         return sorted(facts + unclear)
 
     def filter_of(self, value: bytes, redactor: Redactor | None = None) -> int:
@@ -156,13 +160,13 @@ class Conversation(Portable):
 
         Returns by name a mask of those that stay; they get new numbers in the same order.
         """
-        staying = {name: np.zeros(len(of), dtype=np.bool_) for name, of in (("filters", self.filters), ("logs", self.logs))}
+        staying = {name: np.zeros(len(texts), dtype=np.bool_) for name, texts in (("filters", self.filters), ("logs", self.logs))}
         for stays, numbers in zip(staying.values(), (filters, logs), strict=True):
             stays[numbers[(numbers >= 0) & (numbers < len(stays))]] = True
-        values, known = [*compress(self._filter_numbers, staying["filters"])], [*compress(self.logs, staying["logs"])]
+        values, kept_logs = [*compress(self._filter_numbers, staying["filters"])], [*compress(self.logs, staying["logs"])]
         self.filters = [*compress(self.filters, staying["filters"])]
         self._filter_numbers = {value: number for number, value in enumerate(values)}
-        self.logs, self._log_numbers = known, {log: number for number, log in enumerate(known)}
+        self.logs, self._log_numbers = kept_logs, {log: number for number, log in enumerate(kept_logs)}
         return staying
 
     def leave(self, connections: Table) -> None:
@@ -174,5 +178,9 @@ class Conversation(Portable):
 
 def _without_reports(session: Session) -> Session:
     """Returns the session without what ``Conversation.reports`` holds as columns."""
-    kept = {vbucket: ServerReport(not_persisted=said) for vbucket, one in session.reports.items() if (said := one.not_persisted)}
-    return replace(session, reports=kept, high_seqnos={})
+    reports = {
+        vbucket: ServerReport(not_persisted=not_persisted)
+        for vbucket, report in session.reports.items()
+        if (not_persisted := report.not_persisted)
+    }
+    return replace(session, reports=reports, high_seqnos={})

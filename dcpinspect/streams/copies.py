@@ -119,23 +119,28 @@ class Copies(Portable):
             self.messages = grown(self.messages, len(counts))
             self._levels = grown(self._levels, 2 * len(self.messages), self._least_level)
         self.messages[: len(counts)] += counts
-        way = 2 * batch.connection + batch.direction
-        hashes = _mixed(*(numbers_at(batch.data, batch.start + at, 8) for at in (0, 8, 16)))
-        rows = np.flatnonzero(_is_kept(hashes.view(np.int64), self._levels[way]) & _TELLING[batch.decoded.opcode])
+        direction_number = 2 * batch.connection + batch.direction
+        hashes = _mixed(*(numbers_at(batch.data, batch.start + offset, 8) for offset in (0, 8, 16)))
+        rows = np.flatnonzero(_is_kept(hashes.view(np.int64), self._levels[direction_number]) & _TELLING[batch.decoded.opcode])
         lacks_header = batch.missing.row[batch.missing.start < HEADER_SIZE]
         if len(lacks_header):
             rows = rows[~np.isin(rows, lacks_header)]
         if not len(rows):
             return
-        found = Samples.zeros(len(rows))
-        found.hash = hashes[rows].view(np.int64)
-        found.way, found.time, found.offset, found.body = way[rows], batch.time_ns[rows], batch.stream_offset[rows], rows
-        found = self._thinned(_distinct(found))
-        is_cut, memory = np.isin(found.body, batch.missing.row), batch.data.data
-        places = zip(batch.start[found.body].tolist(), np.minimum(batch.length[found.body], _BODY).tolist(), strict=True)
-        sums = [zlib.crc32(memory[start + HEADER_SIZE : start + size]) for start, size in places]
-        found.body = np.where(is_cut, -1, np.array(sums, dtype=np.int64))
-        self._pending.append(found)
+        samples = Samples.zeros(len(rows))
+        samples.hash = hashes[rows].view(np.int64)
+        samples.way, samples.time, samples.offset, samples.body = (
+            direction_number[rows],
+            batch.time_ns[rows],
+            batch.stream_offset[rows],
+            rows,
+        )
+        samples = self._thinned(_distinct(samples))
+        is_cut, memory = np.isin(samples.body, batch.missing.row), batch.data.data
+        body_ranges = zip(batch.start[samples.body].tolist(), np.minimum(batch.length[samples.body], _BODY).tolist(), strict=True)
+        sums = [zlib.crc32(memory[start + HEADER_SIZE : start + size]) for start, size in body_ranges]
+        samples.body = np.where(is_cut, -1, np.array(sums, dtype=np.int64))
+        self._pending.append(samples)
         if sum(map(len, self._pending)) > max(_PENDING, len(self._samples)):
             self._settle()
 
@@ -172,23 +177,23 @@ class Copies(Portable):
         return super().__getstate__()
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Ints]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[Ints]) -> Self:
         """Joins the samples of readings of different connections; ``connections``: for each reading, their new numbers."""
-        whole = cls()
-        most = 1 + max((int(of.max(initial=0)) for of in connections), default=0)
-        whole.messages, whole._levels = np.zeros(most, dtype=np.int64), np.zeros(2 * most, dtype=np.int64)
+        copies = cls()
+        most = 1 + max((int(new_numbers.max(initial=0)) for new_numbers in connections), default=0)
+        copies.messages, copies._levels = np.zeros(most, dtype=np.int64), np.zeros(2 * most, dtype=np.int64)
         joined = []
-        for part, of in zip(parts, connections, strict=True):
-            count = min(len(of), len(part.messages))
-            whole.messages[of[:count]] = part.messages[:count]
+        for reading, new_numbers in zip(readings, connections, strict=True):
+            count = min(len(new_numbers), len(reading.messages))
+            copies.messages[new_numbers[:count]] = reading.messages[:count]
             for direction in (0, 1):
-                whole._levels[2 * of[:count] + direction] = part._levels[direction : 2 * count : 2]
-            samples = Samples(part._settle().array.copy())
-            samples.way = 2 * of[samples.way // 2] + samples.way % 2
+                copies._levels[2 * new_numbers[:count] + direction] = reading._levels[direction : 2 * count : 2]
+            samples = Samples(reading._settle().array.copy())
+            samples.way = 2 * new_numbers[samples.way // 2] + samples.way % 2
             joined.append(samples)
         samples = Samples.joined(joined)
-        whole._samples = samples[np.lexsort((samples.hash, samples.way))]
-        return whole
+        copies._samples = samples[np.lexsort((samples.hash, samples.way))]
+        return copies
 
     def among(self, links: Sequence[Link]) -> dict[int, Copy]:
         """Returns the connections that show what another one shows, by number."""
@@ -206,7 +211,7 @@ class Copies(Portable):
         if self._told[0] != key:
             most = 2 * (1 + max(link.number for link in links))
             self._levels = grown(self._levels, most, self._least_level) if most > len(self._levels) else self._levels
-            seen = _Seen(samples, self._levels, {link.number: link for link in links}, self.messages, self._compared_before)
+            seen = _SampleNumbers(samples, self._levels, {link.number: link for link in links}, self.messages, self._compared_before)
             self._told = key, _copies(seen, self.messages)
             self._compared_before = seen.compared
         return self._told[1]
@@ -245,7 +250,7 @@ _Comparisons = dict[tuple[int, int], tuple[object, _Comparison]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _SampleNumbers:
     """The samples and connections of a reading."""
 
     samples: Samples
@@ -258,53 +263,53 @@ class _Seen:
     known: dict[int, Samples] = field(default_factory=dict)
     """Samples that were looked up, by way: a connection is compared with several."""
 
-    def compare(self, one: int, two: int) -> _Comparison:
+    def compare(self, first: int, second: int) -> _Comparison:
         """Compares two connections, unless nothing has come since they were compared."""
-        pair = one, two
-        known = *(self.by_number[number] for number in pair), *(self.messages[number : number + 1].tolist() for number in pair)
+        pair = first, second
+        sample_pair = *(self.by_number[number] for number in pair), *(self.messages[number : number + 1].tolist() for number in pair)
         of_pair = self.compared.get(pair) or self.compared_before.get(pair)
-        if of_pair is None or of_pair[0] != known:
-            of_pair = known, _compared(self, one, two)
+        if of_pair is None or of_pair[0] != sample_pair:
+            of_pair = sample_pair, _compared(self, first, second)
         self.compared[pair] = of_pair
         return of_pair[1]
 
     def of(self, connection: int, direction: int) -> Samples:
         """Returns the samples of a direction that its headers tell apart, in order of their hashes."""
-        way = 2 * connection + direction
-        if way not in self.known:
-            low, high = np.searchsorted(self.samples.way, (way, way + 1))
+        direction_number = 2 * connection + direction
+        if direction_number not in self.known:
+            low, high = np.searchsorted(self.samples.way, (direction_number, direction_number + 1))
             rows: Ints = low + np.flatnonzero(self.samples.is_repeated[low:high] == 0)
-            self.known[way] = self.samples[rows]
-        return self.known[way]
+            self.known[direction_number] = self.samples[rows]
+        return self.known[direction_number]
 
 
-def _copies(seen: _Seen, messages: Ints) -> tuple[dict[int, Copy], Collection[int]]:
+def _copies(seen: _SampleNumbers, messages: Ints) -> tuple[dict[int, Copy], Collection[int]]:
     """Returns the copies by number, of each conversation those that show less of it, and connections that may yet prove to be copies."""
     same: dict[int, int] = {}
     since_ns = max(link.last_ns for link in seen.by_number.values()) - _APART_NS
     says = grown(messages, len(seen.levels)) > 0
     unsure = {link.number for link in seen.by_number.values() if link.first_ns > since_ns and not says[link.number]}
-    for one, two in islice(_candidates(seen, since_ns), MOST_PAIRS):
-        ends = _root(same, one), _root(same, two)
-        if ends[0] != ends[1] and (how := seen.compare(one, two)) is not None:
+    for first, second in islice(_candidates(seen, since_ns), MOST_PAIRS):
+        ends = _root(same, first), _root(same, second)
+        if ends[0] != ends[1] and (how := seen.compare(first, second)) is not None:
             if how[2]:
                 same[max(ends)] = min(ends)
-            elif seen.by_number[two].first_ns > since_ns:
-                unsure.add(two)
+            elif seen.by_number[second].first_ns > since_ns:
+                unsure.add(second)
     group = defaultdict[int, list[int]](list)
     for connection in same:
         group[_root(same, connection)].append(connection)
-    found = {}
-    for root, others in group.items():
-        members = sorted((root, *others))
+    copies = {}
+    for root, duplicates in group.items():
+        members = sorted((root, *duplicates))
         until = max(seen.by_number[member].last_ns for member in members)
         best = min(_lacking(seen.by_number[member], until, messages) for member in members)[-1]
         for connection in members:
             how = None if connection == best else seen.compare(best, connection)
             if how is not None:
                 links = seen.by_number[best], seen.by_number[connection]
-                found[connection] = Copy(best, *how[:2], both_lack=not any(link.is_complete for link in links))
-    return dict(sorted(found.items())), unsure - found.keys()
+                copies[connection] = Copy(best, *how[:2], both_lack=not any(link.is_complete for link in links))
+    return dict(sorted(copies.items())), unsure - copies.keys()
 
 
 def _root(same: dict[int, int], connection: int) -> int:
@@ -324,7 +329,7 @@ def _lacking(link: Link, until: int, messages: Ints) -> tuple[bool, int, int]:
     return is_short, -count if is_short else 0, link.number
 
 
-def _candidates(seen: _Seen, since_ns: int) -> Iterator[tuple[int, int]]:
+def _candidates(seen: _SampleNumbers, since_ns: int) -> Iterator[tuple[int, int]]:
     """Yields pairs of connections that may show one conversation, those first that have the most messages in common.
 
     They have both initial sequence numbers in common, or messages, which are at the same sequence numbers, or whose times are in order.
@@ -343,25 +348,25 @@ def _candidates(seen: _Seen, since_ns: int) -> Iterator[tuple[int, int]]:
     order = order[np.isin(samples.way[order] // 2, list(seen.by_number))]
     pairs = []
     for step in range(1, _NEXT + 1):
-        one, two = np.sort(np.stack((order[:-step], order[step:])), axis=0)  # samples are in order of connections
-        is_same = (samples.hash[one] == samples.hash[two]) & (samples.way[one] % 2 == samples.way[two] % 2)
-        is_near = np.abs(samples.time[two] - samples.time[one]) < _APART_NS
-        pairs.append(np.stack((one, two))[:, is_same & is_near])
-    one, two = np.concatenate(pairs, axis=1)
-    ways = samples.way[one], samples.way[two]
-    later = np.sign(samples.time[two] - samples.time[one]) * (1 - 2 * (ways[0] % 2))
-    is_at_same = (samples.offset[two] + starts[ways[1]] - samples.offset[one] - starts[ways[0]]) % _LAPS == 0
-    known, of = np.unique(np.stack((ways[0] // 2, ways[1] // 2)), axis=1, return_inverse=True)
-    counts, place = np.bincount(of.reshape(-1)), of.reshape(-1)
-    in_order = np.maximum(np.bincount(place, later > 0), np.bincount(place, later < 0)) >= _SURE * counts
-    begins = np.array([max(seen.by_number[number].first_ns for number in pair) for pair in known.T.tolist()], dtype=np.int64)
-    may_be = in_order & ((counts >= 2 * ENOUGH) | (begins > since_ns)) | (np.bincount(place, is_at_same) == counts)
-    yield from zip(*known[:, may_be][:, np.argsort(-counts[may_be], kind="stable")].tolist(), strict=True)
+        first, second = np.sort(np.stack((order[:-step], order[step:])), axis=0)  # samples are in order of connections
+        is_same = (samples.hash[first] == samples.hash[second]) & (samples.way[first] % 2 == samples.way[second] % 2)
+        is_near = np.abs(samples.time[second] - samples.time[first]) < _APART_NS
+        pairs.append(np.stack((first, second))[:, is_same & is_near])
+    first, second = np.concatenate(pairs, axis=1)
+    ways = samples.way[first], samples.way[second]
+    later = np.sign(samples.time[second] - samples.time[first]) * (1 - 2 * (ways[0] % 2))
+    is_at_same = (samples.offset[second] + starts[ways[1]] - samples.offset[first] - starts[ways[0]]) % _LAPS == 0
+    connection_pairs, pair_of = np.unique(np.stack((ways[0] // 2, ways[1] // 2)), axis=1, return_inverse=True)
+    counts, pair_index = np.bincount(pair_of.reshape(-1)), pair_of.reshape(-1)
+    in_order = np.maximum(np.bincount(pair_index, later > 0), np.bincount(pair_index, later < 0)) >= _SURE * counts
+    begins = np.array([max(seen.by_number[number].first_ns for number in pair) for pair in connection_pairs.T.tolist()], dtype=np.int64)
+    may_be = in_order & ((counts >= 2 * ENOUGH) | (begins > since_ns)) | (np.bincount(pair_index, is_at_same) == counts)
+    yield from zip(*connection_pairs[:, may_be][:, np.argsort(-counts[may_be], kind="stable")].tolist(), strict=True)
 
 
-def _compared(seen: _Seen, one: int, two: int) -> _Comparison:
+def _compared(seen: _SampleNumbers, first_link: int, second_link: int) -> _Comparison:
     """Compares two connections."""
-    links = seen.by_number[one], seen.by_number[two]
+    links = seen.by_number[first_link], seen.by_number[second_link]
     is_beside = max(link.first_ns for link in links) < min(link.last_ns for link in links)
     if (links[0].client, links[0].server) == (links[1].client, links[1].server) and not is_beside:
         return None  # it came again
@@ -384,13 +389,20 @@ def _compared(seen: _Seen, one: int, two: int) -> _Comparison:
         return (TRANSLATION, begins, True) if is_translated and abs(begins) < near_ns else None
     delay = int(np.median(delays[0])) if len(delays[0]) else begins
     is_inside = any(
-        all(not len(way) or np.mean(way * side > 0) >= _SURE for way, side in zip(delays, (sign, -sign), strict=True)) for sign in (1, -1)
+        all(
+            not len(delays_of_way) or np.mean(delays_of_way * side > 0) >= _SURE
+            for delays_of_way, side in zip(delays, (sign, -sign), strict=True)
+        )
+        for sign in (1, -1)
     )
     count = min(map(len, delays))
     is_next = (
         all(map(_has_handshake, links))
         and bool(count)
-        and all(abs(int(way.min())) > 0 and abs(int(way.max())) < _NEXT_NS and way.min() * way.max() > 0 for way in delays)
+        and all(
+            abs(int(delays_of_way.min())) > 0 and abs(int(delays_of_way.max())) < _NEXT_NS and delays_of_way.min() * delays_of_way.max() > 0
+            for delays_of_way in delays
+        )
     )
     if is_translated and (has_port or is_next or (is_inside and count)):
         return TRANSLATION, delay, True
@@ -400,8 +412,13 @@ def _compared(seen: _Seen, one: int, two: int) -> _Comparison:
 
 def _say_alike(links: tuple[Link, Link]) -> bool:
     """Whether two connections without messages have bytes in the same directions, as far as these were captured."""
-    one, two = links
-    return all(bool(one.skipped[way]) == bool(two.skipped[way]) or bool(one.missing[way]) or bool(two.missing[way]) for way in (0, 1))
+    first, second = links
+    return all(
+        bool(first.skipped[direction]) == bool(second.skipped[direction])
+        or bool(first.missing[direction])
+        or bool(second.missing[direction])
+        for direction in (0, 1)
+    )
 
 
 def _is_whole(link: Link, direction: int) -> bool:
@@ -416,25 +433,27 @@ def _port(address: str) -> str:
     return address.rpartition(":")[2]
 
 
-def _same(seen: _Seen, links: tuple[Link, Link], direction: int) -> tuple[Samples, Samples] | None:
+def _same(seen: _SampleNumbers, links: tuple[Link, Link], direction: int) -> tuple[Samples, Samples] | None:
     """Returns the messages that both connections have in a direction; None if their messages are not the same for as long as both go on."""
     both = [seen.of(link.number, direction) for link in links]
     level = max(int(seen.levels[2 * link.number + direction]) for link in links)
-    both = [own if (is_kept := _is_kept(own.hash, level)).all() else own[is_kept] for own in both]
-    _, left, right = np.intersect1d(both[0].hash, both[1].hash, assume_unique=True, return_indices=True)
-    bodies = both[0].body[left], both[1].body[right]
+    both = [samples if (is_kept := _is_kept(samples.hash, level)).all() else samples[is_kept] for samples in both]
+    _, first_indices, second_indices = np.intersect1d(both[0].hash, both[1].hash, assume_unique=True, return_indices=True)
+    bodies = both[0].body[first_indices], both[1].body[second_indices]
     is_equal = (bodies[0] == bodies[1]) | (np.minimum(*bodies) < 0)
-    first, second = both[0][left[is_equal]], both[1][right[is_equal]]
+    first, second = both[0][first_indices[is_equal]], both[1][second_indices[is_equal]]
     if not len(first):
         ways = (both[0], links[1]), (both[1], links[0])
-        lacks = any(_is_whole(other, direction) and bool((own.time < other.last_ns - _NEAR_NS).any()) for own, other in ways)
+        lacks = any(
+            _is_whole(other_link, direction) and bool((samples.time < other_link.last_ns - _NEAR_NS).any()) for samples, other_link in ways
+        )
         return None if lacks or all(map(len, both)) else (first, second)
     behind = []
-    for own, same, other in ((both[0], first, links[1]), (both[1], second, links[0])):
-        alone, least, greatest = own.offset[~np.isin(own.hash, same.hash)], same.offset.min(), same.offset.max()
+    for samples, same, other_link in ((both[0], first, links[1]), (both[1], second, links[0])):
+        alone, least, greatest = samples.offset[~np.isin(samples.hash, same.hash)], same.offset.min(), same.offset.max()
         between, before = (alone > least) & (alone < greatest), alone < least
-        is_whole = _is_whole(other, direction)
-        if is_whole and (between.any() or (before.any() and other.has_handshake)):
+        is_whole = _is_whole(other_link, direction)
+        if is_whole and (between.any() or (before.any() and other_link.has_handshake)):
             return None
         if 2 * len(same) < int(between.sum()):
             return None

@@ -19,7 +19,7 @@ from dcpinspect.protocol.flags import DISK, HISTORY, SKIP_DELETES
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
-from dcpinspect.streams.changes import Event, Events
+from dcpinspect.streams.changes import ChangeEvent, Events
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import EventQuery, FoundEvents, Interval
 from dcpinspect.streams.grouping import Groups
@@ -72,7 +72,7 @@ class Comparison:
     cause: int
     """The cause that it tells; -1: nothing, because events to compare are missing."""
     stream: int
-    event: Event | None = None
+    event: ChangeEvent | None = None
     """The first event in the gap that tells the cause."""
     connection: int = 0
     """``connection``: the connection of ``event``; ``seqno``: its seqno, biased; ``row``: its row."""
@@ -85,10 +85,10 @@ class Comparison:
     is_all: bool = True
     """Whether this is so for all seqnos of the gap."""
 
-    def or_rather(self, other: Comparison) -> Comparison:
+    def or_rather(self, alternative: Comparison) -> Comparison:
         """Returns which of two comparisons of one gap counts: "something is missing" before "nothing is missing", this before "some of it
         need not come", and all before "not known"."""
-        return max(self, other, key=lambda one: _RANKS[one.cause])
+        return max(self, alternative, key=lambda comparison: _RANKS[comparison.cause])
 
 
 _RANKS = {-1: 0, w.DEDUPLICATED: 1, w.FILTERED: 2, w.INVISIBLE: 3, w.UNEXPLAINED: 4}
@@ -97,16 +97,16 @@ EVERYTHING = frozenset({-1})
 """In ``Subscription.collections``, stands for all collections beside the default one that the user of the client may see."""
 
 
-def subscription(session: Session, filter_: Mapping[str, Any] | None, *, asked: bool, is_whole: bool) -> Subscription:
+def subscription(session: Session, filter_: Mapping[str, Any] | None, *, is_asked: bool, is_whole: bool) -> Subscription:
     """Returns what a connection and the value of a stream request ask for.
 
-    ``asked``: the request was captured. ``is_whole``: the capture lacks nothing of the connection.
+    ``is_asked``: the request was captured. ``is_whole``: the capture lacks nothing of the connection.
     """
     features = session.features
     if features is None and is_whole and not session.hello_row:
         features = ()
     collections: frozenset[int] | None = None
-    if features is not None and asked and is_whole:
+    if features is not None and is_asked and is_whole:
         collections = frozenset({0}) if COLLECTIONS not in features else EVERYTHING | {0}
         if filter_ is not None and "scope" in filter_:
             collections = None  # nobody said which collections
@@ -124,7 +124,7 @@ class Disputes:
         self,
         gaps: tuple[Gaps, Gaps],
         cause: Table,
-        known: Known,
+        tables: Known,
         branches: Table,
         *,
         first_row: int = 0,
@@ -134,17 +134,17 @@ class Disputes:
         the newest uuid of its failover log, 0 where none is known. ``first_row``: only gaps that end in this row or later. ``vbucket``:
         only this vbucket and higher ones."""
         of_kernel, unordered = gaps
-        self._gaps, self._streams, self._snapshots = Gaps.joined(gaps), known.streams, known.snapshots
+        self._gaps, self._streams, self._snapshots = Gaps.joined(gaps), tables.streams, tables.snapshots
         cause = np.concatenate((cause, np.where(unordered.loss >= 0, w.LOSS, w.OUT_OF_ORDER)))
         self._numbers = np.concatenate((np.arange(len(of_kernel)), -1 - np.arange(len(unordered))))
-        self._snapshots_of = Grouped(known.snapshots.stream, len(known.streams))
+        self._snapshots_of = Grouped(tables.snapshots.stream, len(tables.streams))
         self._cause = cause
         lost = self._gaps[cause == w.LOSS]
-        self._lost, self._lost_of = lost, Grouped(lost.stream, len(known.streams))
+        self._lost, self._lost_of = lost, Grouped(lost.stream, len(tables.streams))
         late = np.flatnonzero(self._gaps.ends.row >= first_row)
-        branches = np.where(known.streams.vbucket >= vbucket, branches, 0)
-        disputed = _disputed(self._gaps[late], cause[late], known.streams, branches)
-        self.pairs = sorted(pair for gap, other in disputed for pair in zip(late[gap].tolist(), other.tolist(), strict=True))
+        branches = np.where(tables.streams.vbucket >= vbucket, branches, 0)
+        disputed = _disputed(self._gaps[late], cause[late], tables.streams, branches)
+        self.pairs = sorted(pair for gap, other_stream in disputed for pair in zip(late[gap].tolist(), other_stream.tolist(), strict=True))
         """(number of the gap, stream that shows some of its seqnos)."""
 
     @property
@@ -155,7 +155,7 @@ class Disputes:
     def wanted(self) -> EventQuery:
         """Returns a query for the events that settle the gaps."""
         intervals: dict[int, list[Interval]] = {}
-        for gap, other in self.pairs:
+        for gap, other_stream in self.pairs:
             row = self._gaps[gap]
             run = int(row.after) + 1, int(row.before) - 1
             snapshot = int(row.snapshot)
@@ -163,9 +163,9 @@ class Disputes:
             last = max(run[1], last)
             # from the stream itself: the later versions that came instead, and the collections that its client sees
             intervals.setdefault(int(row.stream), []).append((min(run[0], first), last))
-            own = self._snapshots_of[other]
-            ends = [end for end in (self._range(number)[1] for number in own.tolist()) if end >= last]
-            intervals.setdefault(other, []).append((run[0], min(ends, default=last)))
+            snapshot_numbers = self._snapshots_of[other_stream]
+            ends = [end for end in (self._range(number)[1] for number in snapshot_numbers.tolist()) if end >= last]
+            intervals.setdefault(other_stream, []).append((run[0], min(ends, default=last)))
         return EventQuery(self._streams, intervals)
 
     def _range(self, snapshot: int) -> Interval:
@@ -177,110 +177,120 @@ class Disputes:
             return GREATEST, LEAST
         return int(row.before) + 1, int(max(row.last, row.advanced if row.has_advanced else LEAST))
 
-    def settled(self, shown: FoundEvents | None, asked: Mapping[int, Subscription] | Sequence[Subscription]) -> dict[int, Comparison]:
+    def settled(
+        self, found_events: FoundEvents | None, subscriptions: Mapping[int, Subscription] | Sequence[Subscription]
+    ) -> dict[int, Comparison]:
         """Returns what other streams tell, by number of the gap; a gap of which nothing is told is left out.
 
-        ``asked``: subscriptions by stream. ``shown``: the events; None: the result says that nothing was compared. Gaps have the kernel's
+        ``subscriptions``: by stream. ``found_events``: the events; None: the result says that nothing was compared. Gaps have the kernel's
         numbers; gaps inside OSO snapshots count down from -1.
         """
-        told: dict[int, Comparison] = {}
+        comparisons: dict[int, Comparison] = {}
         events: dict[int, StreamEvents] = {}
-        for gap, other in self.pairs:
+        for gap, other_stream in self.pairs:
             stream, after = self._gaps[gap].stream, self._gaps[gap].after
             name = int(self._numbers[gap])
-            if shown is None or not (shown.has_from(stream, after) and shown.has_from(other, after)):
-                told.setdefault(name, Comparison(-1, other))
+            if found_events is None or not (found_events.has_from(stream, after) and found_events.has_from(other_stream, after)):
+                comparisons.setdefault(name, Comparison(-1, other_stream))
                 continue
-            for number in (stream, other):
+            for number in (stream, other_stream):
                 if number not in events:
-                    events[number] = StreamEvents(shown.of(number))
-            found = self._judged(gap, other, events[stream], events[other], asked[stream])
-            if found is not None:
-                told[name] = told[name].or_rather(found) if name in told else found
-        return told
+                    events[number] = StreamEvents(found_events.of(number))
+            comparison = self._judged(gap, other_stream, events[stream], events[other_stream], subscriptions[stream])
+            if comparison is not None:
+                comparisons[name] = comparisons[name].or_rather(comparison) if name in comparisons else comparison
+        return comparisons
 
-    def _judged(self, gap: int, other: int, mine: StreamEvents, theirs: StreamEvents, asked: Subscription) -> Comparison | None:
+    def _judged(
+        self, gap: int, other_stream: int, own_events: StreamEvents, other_events: StreamEvents, subscription: Subscription
+    ) -> Comparison | None:
         after, before = int(self._gaps.after[gap]), int(self._gaps.before[gap])
-        inside = theirs.table[theirs.between(after, before)]
+        inside = other_events.table[other_events.between(after, before)]
         if not len(inside):
             return None
-        missing = self._missing(gap, other, inside, mine, theirs, asked)
+        missing = self._missing(gap, other_stream, inside, own_events, other_events, subscription)
         if missing:
-            found = self._shown(w.UNEXPLAINED, other, inside[missing[0]])
-            return replace(found, seqnos=tuple(inside.seqno[missing].tolist()))
-        reasons = self._reasons(gap, inside, mine, theirs, asked)
-        known = np.flatnonzero(reasons >= 0)
-        if self._numbers[gap] < 0 or not len(known):
+            comparison = self._shown(w.UNEXPLAINED, other_stream, inside[missing[0]])
+            return replace(comparison, seqnos=tuple(inside.seqno[missing].tolist()))
+        reasons = self._reasons(gap, inside, own_events, other_events, subscription)
+        explained = np.flatnonzero(reasons >= 0)
+        if self._numbers[gap] < 0 or not len(explained):
             return None
-        is_own = bool((reasons[known] <= COMPLETED).any())  # because of what is sent to whom; else the vbucket has them no more
-        is_all = len(known) == before - after - 1
+        is_own = bool((reasons[explained] <= COMPLETED).any())  # because of what is sent to whom; else the vbucket has them no more
+        is_all = len(explained) == before - after - 1
         if is_all and reasons.max() <= COMPLETED:
             cause = w.INVISIBLE
         elif self._cause[gap] == w.DEDUPLICATED:
             cause = w.FILTERED if is_own else w.DEDUPLICATED
         else:
             return None
-        first = int(known[np.argmin(reasons[known])])
+        first = int(explained[np.argmin(reasons[explained])])
         is_all &= len(np.unique(reasons)) == 1
-        return replace(self._shown(cause, other, inside[first]), reason=int(reasons[first]), is_all=is_all)
+        return replace(self._shown(cause, other_stream, inside[first]), reason=int(reasons[first]), is_all=is_all)
 
-    def _reasons(self, gap: int, inside: Events, mine: StreamEvents, theirs: StreamEvents, asked: Subscription) -> Table:
+    def _reasons(self, gap: int, inside: Events, own_events: StreamEvents, other_events: StreamEvents, subscription: Subscription) -> Table:
         """Returns for each event inside a gap why it did not have to come, -1 where nothing tells."""
         opcode, number = inside.opcode, int(self._gaps.snapshot[gap])
-        is_hidden = np.isin(opcode, (() if asked.prepares else _PENDING) + (() if asked.system_events else (Opcode.DCP_SYSTEM_EVENT,)))
-        if asked.collections is not None and not asked.collections >= EVERYTHING and self._cause[gap] != w.FILTERED:
+        is_hidden = np.isin(
+            opcode, (() if subscription.prepares else _PENDING) + (() if subscription.system_events else (Opcode.DCP_SYSTEM_EVENT,))
+        )
+        if subscription.collections is not None and not subscription.collections >= EVERYTHING and self._cause[gap] != w.FILTERED:
             is_document = np.isin(opcode, (*_VISIBLE, *_PENDING)) & (inside.collection >= 0)
-            is_hidden |= is_document & ~np.isin(inside.collection, list(asked.collections))
-        found = np.where(is_hidden, HIDDEN, -1)
+            is_hidden |= is_document & ~np.isin(inside.collection, list(subscription.collections))
+        reasons = np.where(is_hidden, HIDDEN, -1)
         if number < 0 or self._cause[gap] not in (w.DEDUPLICATED, w.INVISIBLE):
-            return found
+            return reasons
         snapshot, end = self._snapshots[number], self._range(number)[1]
         is_disk, is_marked = bool(snapshot.flags & DISK), bool(snapshot.seqnos.present & _HAS_COMPLETED)
-        for place in np.flatnonzero(found < 0).tolist():
-            event = inside[place]
+        for index in np.flatnonzero(reasons < 0).tolist():
+            event = inside[index]
             key = int(event.seqno), int(event.key), int(event.collection)
-            if event.collection >= 0 and (mine.ended_later(key[0], end, key[2]) or theirs.ended_later(key[0], end, key[2])):
-                found[place] = DROPPED
+            if event.collection >= 0 and (own_events.ended_later(key[0], end, key[2]) or other_events.ended_later(key[0], end, key[2])):
+                reasons[index] = DROPPED
             elif is_disk and event.opcode in _DELETIONS:
-                found[place] = -1 if mine.came_later(key[0], end, *key[1:]) else PURGED
+                reasons[index] = -1 if own_events.came_later(key[0], end, *key[1:]) else PURGED
             elif is_disk and event.opcode == Opcode.DCP_PREPARE:
-                is_completed = (is_marked and event.seqno <= snapshot.seqnos.high_completed) or theirs.completed(*key)
-                found[place] = COMPLETED if is_completed else -1
-        return found
+                is_completed = (is_marked and event.seqno <= snapshot.seqnos.high_completed) or other_events.completed(*key)
+                reasons[index] = COMPLETED if is_completed else -1
+        return reasons
 
-    def _shown(self, cause: int, other: int, event: Event) -> Comparison:
-        return Comparison(cause, other, event, int(self._streams.connection[other]), int(event.seqno), int(event.place.row))
+    def _shown(self, cause: int, other_stream: int, event: ChangeEvent) -> Comparison:
+        return Comparison(cause, other_stream, event, int(self._streams.connection[other_stream]), int(event.seqno), int(event.place.row))
 
-    def _missing(self, gap: int, other: int, inside: Events, mine: StreamEvents, theirs: StreamEvents, asked: Subscription) -> list[int]:
+    def _missing(
+        self, gap: int, other_stream: int, inside: Events, own_events: StreamEvents, other_events: StreamEvents, subscription: Subscription
+    ) -> list[int]:
         """Returns the places, among the events inside the gap, of the events that had to come."""
         number = int(self._gaps.snapshot[gap])
-        if number < 0 or asked.collections is None:
+        if number < 0 or subscription.collections is None:
             return []
         snapshot = self._snapshots[number]
         if snapshot.state not in (*_COMPLETE, COMPLETE_OSO) or snapshot.is_tainted:
             return []
-        found = []
+        missing = []
         start, end = self._range(number)
         # A backfill lacks what compaction purged. A first marker begins at the seqno that the client asked for, not at its first item.
         is_all_there = snapshot.layout != OSO_LAYOUT and not snapshot.flags & DISK and snapshot.index > 1
         columns = (inside.seqno, inside.opcode, inside.key, inside.collection, inside.place.row)
-        told = zip(*(column.tolist() for column in columns), strict=True)
-        for place, (seqno, opcode, key, collection, row) in enumerate(told):
+        event_columns = zip(*(column.tolist() for column in columns), strict=True)
+        for index, (seqno, opcode, key, collection, row) in enumerate(event_columns):
             if opcode not in _VISIBLE or key < 0 or collection < 0 or not start <= seqno <= end:
                 continue
             # Without a filter a client has all collections that it may know of.
-            is_asked = collection in asked.collections or (asked.collections >= EVERYTHING and collection in mine.collections)
+            is_asked = collection in subscription.collections or (
+                subscription.collections >= EVERYTHING and collection in own_events.collections
+            )
             if not is_asked:
                 continue
-            if opcode in _DELETIONS and not (asked.deletions and is_all_there):
+            if opcode in _DELETIONS and not (subscription.deletions and is_all_there):
                 continue
-            if not is_all_there and not asked.deletions:
+            if not is_all_there and not subscription.deletions:
                 continue
-            if not is_all_there and not self._is_latest(other, row, end, theirs, (seqno, key, collection)):
+            if not is_all_there and not self._is_latest(other_stream, row, end, other_events, (seqno, key, collection)):
                 continue
-            if not mine.came_later(seqno, end, key, collection) and not theirs.ended_later(seqno, end, collection):
-                found.append(place)
-        return found
+            if not own_events.came_later(seqno, end, key, collection) and not other_events.ended_later(seqno, end, collection):
+                missing.append(index)
+        return missing
 
     def _is_latest(self, stream: int, row: int, end: int, theirs: StreamEvents, event: tuple[int, int, int]) -> bool:
         """Returns whether an event, (seqno, key, collection), in ``row`` of a stream is the latest event of its key up to seqno ``end``.
@@ -289,20 +299,20 @@ class Disputes:
         later ones have to be known up to the one that spans ``end``: a later version in it may replace one below ``end``.
         """
         seqno, key, collection = event
-        own = self._snapshots_of[stream]  # in order of rows
-        place = int(np.searchsorted(self._snapshots.place.row[own], row)) - 1
-        if place < 0:
+        snapshot_numbers = self._snapshots_of[stream]  # in order of rows
+        first_index = int(np.searchsorted(self._snapshots.place.row[snapshot_numbers], row)) - 1
+        if first_index < 0:
             return False
-        first = self._snapshots[own[place]]
-        reached = self._range(int(own[place]))[1]
+        first = self._snapshots[snapshot_numbers[first_index]]
+        reached = self._range(int(snapshot_numbers[first_index]))[1]
         if first.is_tainted or reached == LEAST:
             return False
         if reached >= end and not first.flags & HISTORY:
             return True
-        for number in own[place:].tolist():
+        for number in snapshot_numbers[first_index:].tolist():
             snapshot = self._snapshots[number]
             # A deletion may have been purged from a later snapshot from disk.
-            may_lack = number != own[place] and snapshot.flags & DISK and not _purged_below(snapshot, seqno)
+            may_lack = number != snapshot_numbers[first_index] and snapshot.flags & DISK and not _purged_below(snapshot, seqno)
             if snapshot.state not in (*_COMPLETE, COMPLETE_OSO) or snapshot.is_tainted or may_lack:
                 return False
             reached = self._range(number)[1]
@@ -387,21 +397,21 @@ def spans_of(gaps: Gaps, cause: Table, streams: int) -> Table:
 
 def disputable(spans: Table, streams: Streams, branches: Table) -> Mask:
     """Returns a mask of streams that may have gaps in dispute, as far as ``spans`` tells, and of streams that may settle such gaps."""
-    found = np.zeros(len(streams), dtype=np.bool_)
+    mask = np.zeros(len(streams), dtype=np.bool_)
     groups = _of_one_branch(streams, branches)
-    known = np.flatnonzero(groups.of >= 0)
-    if not len(spans) or not len(known):
-        return found
-    group = groups.of[known]
-    first, last, (low, high) = _least(streams, known), streams.last[known], spans[known].T
+    with_branch = np.flatnonzero(groups.of >= 0)
+    if not len(spans) or not len(with_branch):
+        return mask
+    group = groups.of[with_branch]
+    first, last, (low, high) = _least(streams, with_branch), streams.last[with_branch], spans[with_branch].T
     has_gaps = low < high
     is_near = has_gaps & (first < high) & (last > low)  # counts the stream itself, which does not settle its own gap
     # a stream that begins above a gap, or ends below it, tells nothing of the gap; no stream does both
-    others = _below(group, first, group, high) - _below(group, last, group, low, "right") - is_near
+    near_streams = _below(group, first, group, high) - _below(group, last, group, low, "right") - is_near
     gaps_of = group[has_gaps]
-    shown = _below(gaps_of, low[has_gaps], group, last) - _below(gaps_of, high[has_gaps], group, first, "right") - is_near
-    found[known] = (has_gaps & (others > 0)) | (shown > 0)
-    return found
+    shown_gaps = _below(gaps_of, low[has_gaps], group, last) - _below(gaps_of, high[has_gaps], group, first, "right") - is_near
+    mask[with_branch] = (has_gaps & (near_streams > 0)) | (shown_gaps > 0)
+    return mask
 
 
 def _below(groups: Table, values: Table, group: Table, limits: Table, side: Literal["left", "right"] = "left") -> Table:
@@ -410,20 +420,20 @@ def _below(groups: Table, values: Table, group: Table, limits: Table, side: Lite
     step = len(different) + 1
     keys = np.sort(groups * step + np.searchsorted(different, values))
     first = np.searchsorted(keys, group * step)
-    found: Table = np.searchsorted(keys, group * step + np.searchsorted(different, limits, side)) - first
-    return found
+    counts: Table = np.searchsorted(keys, group * step + np.searchsorted(different, limits, side)) - first
+    return counts
 
 
 def in_dispute(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> Mask:
     """Returns a mask of streams to be looked at together: gaps are in dispute, or may be once gaps of other streams are left out."""
     hot = np.zeros(len(streams), dtype=np.bool_)
-    for gap, other in _disputed(gaps, cause, streams, branches):
-        hot[gaps.stream[gap]] = hot[other] = True
+    for gap, other_stream in _disputed(gaps, cause, streams, branches):
+        hot[gaps.stream[gap]] = hot[other_stream] = True
     hot[gaps.stream[cause == w.UNEXPLAINED]] = True
     groups = _of_one_branch(streams, branches)
-    found = np.zeros(len(streams), dtype=np.bool_)
-    found[groups.rows] = np.repeat((groups.counts > 1) & (groups.sum(hot) > 0), groups.counts)
-    return found
+    mask = np.zeros(len(streams), dtype=np.bool_)
+    mask[groups.rows] = np.repeat((groups.counts > 1) & (groups.sum(hot) > 0), groups.counts)
+    return mask
 
 
 def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> Iterator[tuple[Table, Table]]:
@@ -434,25 +444,32 @@ def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> It
     if not len(asking):
         return
     least, greatest = np.minimum.reduceat(gaps.after[open_], begins), np.maximum.reduceat(gaps.before[open_], begins)
-    first, last, others = _least(streams, np.arange(len(streams))), streams.last, _GapsOf(gaps, by_seqno)
+    first, last, gap_lookup = _least(streams, np.arange(len(streams))), streams.last, _GapsOf(gaps, by_seqno)
     groups = _of_one_branch(streams, branches)
     grouped = np.flatnonzero(groups.of[asking] >= 0)
     sizes = groups.counts[groups.of[asking[grouped]]]
     for low, high in _chunks(sizes):
-        mine = grouped[low:high]
-        one, place = _spread(sizes[low:high])
-        number, other = asking[mine][one], groups.rows[groups.begins[groups.of[asking[mine]]][one] + place]
-        is_near = (first[other] < greatest[mine][one]) & (last[other] > least[mine][one]) & (other != number)
+        streams_of_chunk = grouped[low:high]
+        asking_index, position = _spread(sizes[low:high])
+        number, other_stream = (
+            asking[streams_of_chunk][asking_index],
+            groups.rows[groups.begins[groups.of[asking[streams_of_chunk]]][asking_index] + position],
+        )
+        is_near = (
+            (first[other_stream] < greatest[streams_of_chunk][asking_index])
+            & (last[other_stream] > least[streams_of_chunk][asking_index])
+            & (other_stream != number)
+        )
         rank = np.cumsum(is_near)
-        is_near &= rank - (rank - is_near)[place == 0][one] <= MOST_OTHERS
-        pairs, other = mine[one[is_near]], other[is_near]
+        is_near &= rank - (rank - is_near)[position == 0][asking_index] <= MOST_OTHERS
+        pairs, other_stream = streams_of_chunk[asking_index[is_near]], other_stream[is_near]
         for from_pair, to_pair in _chunks(counts[pairs]):
-            chosen = pairs[from_pair:to_pair]
-            pair, place = _spread(counts[chosen])
-            gap, shows = open_[begins[chosen][pair] + place], other[from_pair:to_pair][pair]
+            chosen_pairs = pairs[from_pair:to_pair]
+            pair, position = _spread(counts[chosen_pairs])
+            gap, shows = open_[begins[chosen_pairs][pair] + position], other_stream[from_pair:to_pair][pair]
             meets = (gaps.before[gap] > first[shows]) & (gaps.after[gap] < last[shows])
             gap, shows = gap[meets], shows[meets]
-            is_told = ~others.contain(shows, gap)
+            is_told = ~gap_lookup.contain(shows, gap)
             yield gap[is_told], shows[is_told]
 
 
@@ -487,11 +504,11 @@ class _GapsOf:
 
     def contain(self, streams: Table, gaps: Table) -> Mask:
         """Returns for which of these gaps one gap of the given stream spans it as a whole."""
-        place = np.searchsorted(self._keys, self._key(streams, self._gaps.after[gaps]), "right") - 1
-        spanning = self._by_seqno[np.maximum(place, 0)]
-        is_there = (place >= 0) & (self._gaps.stream[spanning] == streams)
-        found: Mask = is_there & (self._gaps.before[spanning] >= self._gaps.before[gaps])
-        return found
+        index = np.searchsorted(self._keys, self._key(streams, self._gaps.after[gaps]), "right") - 1
+        spanning = self._by_seqno[np.maximum(index, 0)]
+        is_there = (index >= 0) & (self._gaps.stream[spanning] == streams)
+        contained: Mask = is_there & (self._gaps.before[spanning] >= self._gaps.before[gaps])
+        return contained
 
 
 def _least(streams: Streams, numbers: Table) -> Table:

@@ -19,7 +19,7 @@ from dcpinspect.protocol.columns import Rows, Slices
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
-from dcpinspect.streams.changes import TOLD_OF_KEY, Change, Changes, Event, Events, KeyStart, changes_of
+from dcpinspect.streams.changes import TOLD_OF_KEY, Change, ChangeEvent, Changes, Events, KeyStart, changes_of
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.latest import Latest
 from dcpinspect.streams.rows import GREATEST, LEAST, Streams
@@ -54,37 +54,37 @@ _IS_EVENT = opcodes_with(Trait.EVENT)
 
 
 @kernel("void(octets[::1], int64[::1], int64[::1], int64, int64, int64[::1])")
-def hash_keys(data: Octets, start: Ints, size: Ints, one: int, two: int, out: Ints) -> None:
+def hash_keys(data: Octets, start: Ints, size: Ints, first_secret: int, second_secret: int, hashes: Ints) -> None:
     """Writes a polynomial hash over the prime 2**31 - 1 at two secret points, for each range of bytes [start, start + size).
 
     The time is linear in the number of bytes. A remainder takes longer than everything else and waits for the one before, so four bytes
     share one remainder.
     """
-    one2, two2 = one * one % 2147483647, two * two % 2147483647
-    one3, two3 = one2 * one % 2147483647, two2 * two % 2147483647
-    one4, two4 = one3 * one % 2147483647, two3 * two % 2147483647
+    one2, two2 = first_secret * first_secret % 2147483647, second_secret * second_secret % 2147483647
+    one3, two3 = one2 * first_secret % 2147483647, two2 * second_secret % 2147483647
+    one4, two4 = one3 * first_secret % 2147483647, two3 * second_secret % 2147483647
     for i in range(len(start)):
         high, low = 1, 1
-        at, end = start[i], start[i] + size[i]
-        while at + 4 <= end:
-            a, b, c, d = int(data[at]) + 1, int(data[at + 1]) + 1, int(data[at + 2]) + 1, int(data[at + 3]) + 1
-            high = (high * one4 + (a * one3 + b * one2 + c * one + d)) % 2147483647
-            low = (low * two4 + (a * two3 + b * two2 + c * two + d)) % 2147483647
-            at += 4
-        while at < end:
-            byte = int(data[at]) + 1
-            high = (high * one + byte) % 2147483647
-            low = (low * two + byte) % 2147483647
-            at += 1
-        out[i] = (high << 31) | low
+        offset, end = start[i], start[i] + size[i]
+        while offset + 4 <= end:
+            a, b, c, d = int(data[offset]) + 1, int(data[offset + 1]) + 1, int(data[offset + 2]) + 1, int(data[offset + 3]) + 1
+            high = (high * one4 + (a * one3 + b * one2 + c * first_secret + d)) % 2147483647
+            low = (low * two4 + (a * two3 + b * two2 + c * second_secret + d)) % 2147483647
+            offset += 4
+        while offset < end:
+            byte = int(data[offset]) + 1
+            high = (high * first_secret + byte) % 2147483647
+            low = (low * second_secret + byte) % 2147483647
+            offset += 1
+        hashes[i] = (high << 31) | low
 
 
 @kernel("void(octets, int64[::1], int64[::1], uint8[:,::1])")
-def copy_keys(data: Octets, start: Ints, size: Ints, out: Octets) -> None:
-    """Writes the first bytes of each range [start, start + size) to a row of ``out``, as many as fit; ``out`` holds zeros before."""
+def copy_keys(data: Octets, start: Ints, size: Ints, first_bytes: Octets) -> None:
+    """Writes the first bytes of each range [start, start + size) to a row of ``first_bytes``, as many as fit; the rest stays zero."""
     for i in range(len(start)):
-        for at in range(min(size[i], out.shape[1])):
-            out[i, at] = data[start[i] + at]
+        for offset in range(min(size[i], first_bytes.shape[1])):
+            first_bytes[i, offset] = data[start[i] + offset]
 
 
 def events_of(
@@ -111,8 +111,8 @@ def events_of(
     connection = batch.connection if connections is None else connections[batch.connection]
     sid = np.where(decoded.sid.known[rows], decoded.sid.values[rows].astype(np.int64), -1)
     if keys is not None and len(rows):
-        chosen = np.isin(stream_keys(connection[rows], decoded.specific[rows].astype(np.int64), sid), keys)
-        rows, sid = rows[chosen], sid[chosen]
+        is_wanted = np.isin(stream_keys(connection[rows], decoded.specific[rows].astype(np.int64), sid), keys)
+        rows, sid = rows[is_wanted], sid[is_wanted]
     table = Events.zeros(len(rows))
     if not len(rows):
         return table
@@ -131,10 +131,10 @@ def events_of(
     table.value[:] = _hashes(batch, decoded.value, rows, secrets_) if with_values else -1
     key = decoded.key
     size = np.maximum(key.size[rows], 0)
-    told = np.zeros((len(rows), TOLD_OF_KEY), dtype=np.uint8)
-    copy_keys(batch.data, np.ascontiguousarray(key.start[rows]), size, told)
+    first_bytes = np.zeros((len(rows), TOLD_OF_KEY), dtype=np.uint8)
+    copy_keys(batch.data, np.ascontiguousarray(key.start[rows]), size, first_bytes)
     table.key_size = size
-    table.array["key_start"] = told.view(KeyStart.dtype)[:, 0]
+    table.array["key_start"] = first_bytes.view(KeyStart.dtype)[:, 0]
     return table
 
 
@@ -143,8 +143,8 @@ def key_hashes(batch: MessageBatch, rows: Rows, secrets_: tuple[int, int] = _SEC
     return _hashes(batch, batch.decoded.key, rows, secrets_)
 
 
-def _hashes(batch: MessageBatch, part: Slices, rows: Rows, secrets_: tuple[int, int]) -> Rows:
-    start, size = np.ascontiguousarray(part.start[rows]), np.maximum(part.size[rows], 0)
+def _hashes(batch: MessageBatch, slices: Slices, rows: Rows, secrets_: tuple[int, int]) -> Rows:
+    start, size = np.ascontiguousarray(slices.start[rows]), np.maximum(slices.size[rows], 0)
     hashed: Rows = np.empty(len(rows), dtype=np.int64)
     hash_keys(batch.data, start, size, *secrets_, hashed)
     if len(batch.missing.row):
@@ -154,11 +154,11 @@ def _hashes(batch: MessageBatch, part: Slices, rows: Rows, secrets_: tuple[int, 
 
 def collections_of(batch: MessageBatch, rows: Rows) -> Rows:
     """Returns the collection of each message, -1 where it is not known."""
-    known = batch.decoded.collection_id
-    values: Rows = known.values[rows].astype(np.int64)
-    if known.valid is not None:
+    collection_ids = batch.decoded.collection_id
+    values: Rows = collection_ids.values[rows].astype(np.int64)
+    if collection_ids.valid is not None:
         without = np.where(batch.decoded.collections[rows] == CollectionsState.OFF, 0, -1)
-        values = np.where(known.valid[rows], values, without)
+        values = np.where(collection_ids.valid[rows], values, without)
     return values
 
 
@@ -182,7 +182,7 @@ class Intervals(NamedTuple):
     @classmethod
     def of(cls, intervals: Mapping[int, Sequence[Interval]]) -> Self:
         """Returns the columns of intervals that are given by number of the stream."""
-        rows = [(number, low, high) for number, found in intervals.items() for low, high in found]
+        rows = [(number, low, high) for number, stream_intervals in intervals.items() for low, high in stream_intervals]
         return cls(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
 
     def _without_covered(self) -> Intervals:
@@ -194,9 +194,9 @@ class Intervals(NamedTuple):
         covers = (self.low == low[self.stream]) & (self.high == high[self.stream])
         is_covered = np.zeros(size, dtype=np.bool_)
         is_covered[self.stream[covers]] = True
-        whole, others = np.flatnonzero(is_covered), ~is_covered[self.stream]
-        pairs = ((whole, self.stream), (low[whole], self.low), (high[whole], self.high))
-        return Intervals(*(np.concatenate((own, column[others])) for own, column in pairs))
+        covered_streams, is_uncovered = np.flatnonzero(is_covered), ~is_covered[self.stream]
+        pairs = ((covered_streams, self.stream), (low[covered_streams], self.low), (high[covered_streams], self.high))
+        return Intervals(*(np.concatenate((limit, column[is_uncovered])) for limit, column in pairs))
 
     def merged(self) -> Intervals:
         """Returns the intervals sorted; those that overlap are merged into one."""
@@ -225,11 +225,11 @@ class EventQuery(Portable):
         """The secret numbers for hashes of keys. Whoever reads keys that are compared with each other uses the same numbers."""
         self._intervals = (intervals if isinstance(intervals, Intervals) else Intervals.of(intervals)).merged()
         self._numbers = np.unique(self._intervals.stream)
-        of = self._numbers
-        self.keys: Ints = stream_keys(streams.connection[of], streams.vbucket[of], streams.sid[of])
-        opened, answered = streams.opened.row[of], streams.answered.row[of]
+        numbers = self._numbers
+        self.keys: Ints = stream_keys(streams.connection[numbers], streams.vbucket[numbers], streams.sid[numbers])
+        opened_row, answered_row = streams.opened.row[numbers], streams.answered.row[numbers]
         # a request may be read before what the server had said earlier, which belongs to the stream before
-        self._first, self._last = np.where(answered > 0, answered, opened), streams.latest.row[of]
+        self._first, self._last = np.where(answered_row > 0, answered_row, opened_row), streams.latest.row[numbers]
         self._by_key = np.argsort(self.keys, kind="stable")
 
     @property
@@ -249,23 +249,25 @@ class EventQuery(Portable):
 
     def on(self, connections: Ints) -> EventQuery:
         """Returns the part of the query for streams on these connections."""
-        chosen = np.isin(self.keys >> _CONNECTION_SHIFT, connections)
+        is_wanted = np.isin(self.keys >> _CONNECTION_SHIFT, connections)
         some = copy(self)
-        some._numbers, some.keys, some._first, some._last = (of[chosen] for of in (self._numbers, self.keys, self._first, self._last))
+        some._numbers, some.keys, some._first, some._last = (
+            query_column[is_wanted] for query_column in (self._numbers, self.keys, self._first, self._last)
+        )
         some._by_key = np.argsort(some.keys, kind="stable")
-        own = np.isin(self._intervals.stream, some._numbers)
-        some._intervals = Intervals(*(column[own] for column in self._intervals))
+        has_stream = np.isin(self._intervals.stream, some._numbers)
+        some._intervals = Intervals(*(column[has_stream] for column in self._intervals))
         return some
 
     def place(self, stream: int) -> tuple[int, int]:
         """Returns (key, row that it is behind) of a stream."""
-        at = int(np.searchsorted(self._numbers, stream))
-        return int(self.keys[at]), int(self._first[at])
+        index = int(np.searchsorted(self._numbers, stream))
+        return int(self.keys[index]), int(self._first[index])
 
     def vbuckets(self, streams: Ints) -> Ints:
         """Returns the vbuckets of streams."""
-        found: Ints = vbucket_of(self.keys[np.searchsorted(self._numbers, streams)])
-        return found
+        numbers: Ints = vbucket_of(self.keys[np.searchsorted(self._numbers, streams)])
+        return numbers
 
     def of(self, events: Events) -> list[tuple[int, Events]]:
         """Returns (stream, its wanted events) for each stream that has some among ``events``."""
@@ -275,28 +277,28 @@ class EventQuery(Portable):
         order = np.lexsort((events.place.row, keys))
         different, starts = np.unique(keys[order], return_index=True)
         begins, ends = (np.searchsorted(self.keys[self._by_key], different, side).tolist() for side in _SIDES)
-        found = []
-        for begin, end, mine in zip(begins, ends, np.split(order, starts[1:]), strict=True):
-            rows = events.place.row[mine]
-            for at in self._by_key[begin:end].tolist():
-                own = mine[np.searchsorted(rows, self._first[at]) : np.searchsorted(rows, self._last[at], "right")]
-                number = int(self._numbers[at])
+        events_of_streams = []
+        for begin, end, event_rows in zip(begins, ends, np.split(order, starts[1:]), strict=True):
+            rows = events.place.row[event_rows]
+            for index in self._by_key[begin:end].tolist():
+                stream_rows = event_rows[np.searchsorted(rows, self._first[index]) : np.searchsorted(rows, self._last[index], "right")]
+                number = int(self._numbers[index])
                 low, high = (int(np.searchsorted(self._intervals.stream, number, side)) for side in _SIDES)
                 lows, highs = self._intervals.low[low:high], self._intervals.high[low:high]
-                seqno = events.seqno[own]
-                place = np.searchsorted(lows, seqno, side="right") - 1
-                chosen = (place >= 0) & (seqno <= highs[np.maximum(place, 0)])
-                if chosen.any():
-                    found.append((number, events[own[chosen]]))
-        return found
+                seqno = events.seqno[stream_rows]
+                interval = np.searchsorted(lows, seqno, side="right") - 1
+                is_wanted = (interval >= 0) & (seqno <= highs[np.maximum(interval, 0)])
+                if is_wanted.any():
+                    events_of_streams.append((number, events[stream_rows[is_wanted]]))
+        return events_of_streams
 
 
 class FoundEvents(Portable):
     """The wanted events, as far as they were found."""
 
-    def __init__(self, wanted: EventQuery, forgotten: Mapping[int, tuple[int, int]] | None = None) -> None:
+    def __init__(self, query: EventQuery, forgotten: Mapping[int, tuple[int, int]] | None = None) -> None:
         """``forgotten``: by key of the stream, the row of its latest forgotten event, and the greatest forgotten seqno."""
-        self.wanted = wanted
+        self.wanted = query
         self.vbuckets = VBUCKETS
         """The first vbucket whose events are not held: with those of lower vbuckets they would be more than are looked at together."""
         self._forgotten = forgotten or {}
@@ -307,17 +309,17 @@ class FoundEvents(Portable):
 
     def take(self, events: Events) -> None:
         """Takes the wanted events among ``events``."""
-        for number, found in self.wanted.of(events):
-            vbucket = int(found.vbucket[0])
-            self._counts[vbucket] += len(found)
+        for number, stream_events in self.wanted.of(events):
+            vbucket = int(stream_events.vbucket[0])
+            self._counts[vbucket] += len(stream_events)
             if vbucket < self.vbuckets and self.wanted.is_brief:
-                self._changes.setdefault(number, []).append(changes_of(found))
+                self._changes.setdefault(number, []).append(changes_of(stream_events))
             elif vbucket < self.vbuckets:
-                self._events.setdefault(number, []).append(found)
+                self._events.setdefault(number, []).append(stream_events)
         self._limit()
 
     def _limit(self) -> None:
-        most = MOST * Event.dtype.itemsize // Change.dtype.itemsize if self.wanted.is_brief else MOST
+        most = MOST * ChangeEvent.dtype.itemsize // Change.dtype.itemsize if self.wanted.is_brief else MOST
         if self._counts[: self.vbuckets].sum() > most:
             self.vbuckets = int(np.searchsorted(np.cumsum(self._counts), most, side="right"))
             for number in [*self._events, *self._changes]:
@@ -332,21 +334,21 @@ class FoundEvents(Portable):
 
     def divided(self, shares: int) -> list[dict[int, Changes]]:
         """Returns the changes by stream, divided into shares; all changes of a vbucket are in the same share."""
-        found: list[dict[int, Changes]] = [{} for _ in range(shares)]
+        shares_of_changes: list[dict[int, Changes]] = [{} for _ in range(shares)]
         for number in self._changes:
-            found[vbucket_of(self.wanted.place(number)[0]) % shares][number] = self.changes(number)
-        return found
+            shares_of_changes[vbucket_of(self.wanted.place(number)[0]) % shares][number] = self.changes(number)
+        return shares_of_changes
 
     @staticmethod
-    def joined(wanted: EventQuery, parts: Iterable[FoundEvents]) -> FoundEvents:
+    def joined(query: EventQuery, answers: Iterable[FoundEvents]) -> FoundEvents:
         """Returns together what several readers found on different connections."""
-        whole = FoundEvents(wanted)
-        for part in parts:
-            whole._counts += part._counts
-            whole._events |= part._events
-            whole._changes |= part._changes
-            whole._limit()
-        return whole
+        joined_events = FoundEvents(query)
+        for answer in answers:
+            joined_events._counts += answer._counts
+            joined_events._events |= answer._events
+            joined_events._changes |= answer._changes
+            joined_events._limit()
+        return joined_events
 
     def of(self, stream: int) -> Events:
         """Returns the events of a stream in order of seqno."""
@@ -396,7 +398,7 @@ class RecentEvents:
 
     def leave(self, connections: set[int]) -> None:
         """Drops what is known of forgotten events on these connections: nobody asks for it any more."""
-        self._forgotten = {key: told for key, told in self._forgotten.items() if key >> _CONNECTION_SHIFT not in connections}
+        self._forgotten = {key: forgotten for key, forgotten in self._forgotten.items() if key >> _CONNECTION_SHIFT not in connections}
 
     def __len__(self) -> int:
         return len(self._latest)
@@ -411,8 +413,8 @@ class RecentEvents:
         """Row of the newest event that is remembered; 0 without events."""
         return int(self._latest.rows.place.row.max()) if len(self) else 0
 
-    def shown(self, wanted: EventQuery) -> FoundEvents:
+    def shown(self, query: EventQuery) -> FoundEvents:
         """Returns the wanted events that are remembered."""
-        shown = FoundEvents(wanted, self._forgotten)
-        shown.take(self._latest.rows)
-        return shown
+        found_events = FoundEvents(query, self._forgotten)
+        found_events.take(self._latest.rows)
+        return found_events

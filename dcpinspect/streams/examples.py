@@ -35,13 +35,13 @@ class Examples(Generic[T]):
     _rows: array[int] | None = None
     """Three numbers for each occurrence: its row, its time, and the time of what showed it (0: nothing did). None if nobody wants them."""
 
-    def add(self, one: T, weight: int = 0) -> None:
+    def add(self, example: T, weight: int = 0) -> None:
         """Adds one occurrence; ``greatest`` is the first of the heaviest."""
         if len(self.first) < FIRST:
-            self.first.append(one)
+            self.first.append(example)
         if self.greatest is None or weight > self._weight:
-            self.greatest, self._weight = one, weight
-        self.last = one
+            self.greatest, self._weight = example, weight
+        self.last = example
         self.count += 1
 
     def chosen(self, many: npt.NDArray[np.int64]) -> list[int]:
@@ -49,17 +49,17 @@ class Examples(Generic[T]):
         first = max(0, FIRST - len(self.first))
         return [*many[:first].tolist(), *many[first:][-1:].tolist()]
 
-    def add_chosen(self, chosen: Sequence[T], many: int) -> None:
-        """Adds many occurrences, of which only those ``chosen`` are given."""
-        for one in chosen:
-            self.add(one)
-        self.count += many - len(chosen)
+    def add_chosen(self, new_examples: Sequence[T], many: int) -> None:
+        """Adds many occurrences, of which only those ``new_examples`` are given."""
+        for example in new_examples:
+            self.add(example)
+        self.count += many - len(new_examples)
 
-    def keep(self, rows: Rows, times: Rows, shown: Rows | None = None) -> None:
+    def keep(self, rows: Rows, times: Rows, example_rows: Rows | None = None) -> None:
         """Keeps rows of occurrences, their times, and the times when something showed them."""
         if self._rows is None:
             self._rows = array("q")
-        columns = (rows, times, np.zeros_like(times) if shown is None else shown)
+        columns = (rows, times, np.zeros_like(times) if example_rows is None else example_rows)
         self._rows.frombytes(np.stack(columns, axis=1).astype(np.int64).tobytes())
         if len(self._rows) > 3 * MOST:
             del self._rows[: len(self._rows) // 6 * 3]
@@ -85,15 +85,15 @@ class Examples(Generic[T]):
 
     def renamed(self, change: Callable[[T], T]) -> Examples[T]:
         """Returns these examples with each occurrence changed."""
-        new = {id(one): change(one) for one in self.told}
-        last, greatest = (None if one is None else new[id(one)] for one in (self.last, self.greatest))
-        return replace(self, first=[new[id(one)] for one in self.first], last=last, greatest=greatest)
+        new = {id(example): change(example) for example in self.told}
+        last, greatest = (None if example is None else new[id(example)] for example in (self.last, self.greatest))
+        return replace(self, first=[new[id(example)] for example in self.first], last=last, greatest=greatest)
 
     @property
     def told(self) -> list[T]:
         """The occurrences that were kept, the greatest first, each once."""
-        found: list[T] = []
-        for one in (self.greatest, *self.first, self.last):
-            if one is not None and not any(one is other for other in found):
-                found.append(one)
-        return found
+        examples: list[T] = []
+        for example in (self.greatest, *self.first, self.last):
+            if example is not None and not any(example is earlier for earlier in examples):
+                examples.append(example)
+        return examples

@@ -26,7 +26,7 @@ from dcpinspect.streams.followers import Follower, PerConnection, Portable
 from dcpinspect.streams.kinds import ACK, ANSWER, END, FACT, FACT_WINDOW, NOOP, UNREADABLE, UNREADABLE_ACK
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import put_places
-from dcpinspect.streams.state import State
+from dcpinspect.streams.state import ReadingState
 from dcpinspect.streams.windows import (
     EXCESS,
     OTHER_ANSWER,
@@ -88,8 +88,8 @@ class Watched(Portable):
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"window": Window.as_bytes(self.window)}
 
-    def __setstate__(self, known: dict[str, Any]) -> None:
-        super().__setstate__(known | {"window": Window.of_bytes(known["window"])})
+    def __setstate__(self, saved_state: dict[str, Any]) -> None:
+        super().__setstate__(saved_state | {"window": Window.of_bytes(saved_state["window"])})
 
     @property
     def fit(self) -> int:
@@ -112,9 +112,9 @@ class Watched(Portable):
             if event.code != EXCESS:
                 (self.stalls if event.code == STALL else self.overruns).add(Pressure.of(event), event.time or event.used)
         if keeps_rows:
-            for code, kept in ((STALL, self.stalls), (OVERRUN, self.overruns), (EXCESS, self.excesses)):
-                at = events[events.code == code].at
-                kept.keep(at.row, at.time)
+            for code, examples in ((STALL, self.stalls), (OVERRUN, self.overruns), (EXCESS, self.excesses)):
+                position = events[events.code == code].at
+                examples.keep(position.row, position.time)
 
 
 class FlowControl(Follower):
@@ -136,7 +136,7 @@ class FlowControl(Follower):
         """By connection: how long the slowest answer took before there was a window, in nanoseconds."""
         self._total = 0
 
-    def feed(self, batch: MessageBatch, state: State) -> None:
+    def feed(self, batch: MessageBatch, state: ReadingState) -> None:
         """Takes the messages of a batch; ``state``: as the kernel left it."""
         messages, extras = state.messages, state.extras
         kind, connection = messages.kind, messages.connection
@@ -154,10 +154,10 @@ class FlowControl(Follower):
         if not self._has_window[connection].any():
             return
         is_said = acks | is_window | (is_from_producer & ((kind >= END) | (kind == ANSWER) | (kind == NOOP)))
-        told, of = self._messages(batch, state, np.flatnonzero(is_said & self._has_window[connection]))
-        bounds = np.flatnonzero(np.diff(of, prepend=-1, append=-1))
+        flow_messages, connections = self._messages(batch, state, np.flatnonzero(is_said & self._has_window[connection]))
+        bounds = np.flatnonzero(np.diff(connections, prepend=-1, append=-1))
         for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            self._follow(int(of[low]), told[low:high])
+            self._follow(int(connections[low]), flow_messages[low:high])
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops connections, as in ``Follower``."""
@@ -173,43 +173,47 @@ class FlowControl(Follower):
             rows = rows[rtt.known[rows]]
             np.maximum.at(self._slowest, batch.connection[rows], rtt.values[rows].astype(np.int64))
 
-    def _take_unasked(self, numbers: Rows, state: State) -> None:
+    def _take_unasked(self, numbers: Rows, state: ReadingState) -> None:
         connection = state.messages.connection[numbers]
         for number in np.unique(connection).tolist():
-            mine = numbers[connection == number]
+            unasked = numbers[connection == number]
             examples = self.unasked.setdefault(number, Examples())
-            examples.add_chosen([At.of(state.messages[one].place) for one in examples.chosen(mine)], len(mine))
+            examples.add_chosen([At.of(state.messages[index].place) for index in examples.chosen(unasked)], len(unasked))
             if self.keeps_rows:
-                place = state.messages.place
-                examples.keep(place.row[mine], place.time[mine])
+                places = state.messages.place
+                examples.keep(places.row[unasked], places.time[unasked])
 
-    def _messages(self, batch: MessageBatch, state: State, said: Rows) -> tuple[FlowMessages, Ints]:
-        """Returns (messages for the kernel, connection of each), sorted by connection. ``said``: numbers of messages that the kernel of
+    def _messages(self, batch: MessageBatch, state: ReadingState, indices: Rows) -> tuple[FlowMessages, Ints]:
+        """Returns (messages for the kernel, connection of each), sorted by connection. ``indices``: numbers of messages that the kernel of
         streams read."""
-        messages = state.messages[said]
+        messages = state.messages[indices]
         index = batch.index_of(messages.place.row)
-        others, other_kind = self._others(batch, index, state)
-        rows = np.concatenate((index, others))
-        found = FlowMessages.zeros(len(rows))
-        mine = slice(0, len(index))
+        other_messages, other_kind = self._others(batch, index, state)
+        rows = np.concatenate((index, other_messages))
+        flow_messages = FlowMessages.zeros(len(rows))
+        acknowledged = slice(0, len(index))
         kind = np.concatenate((messages.kind, other_kind))
-        found.kind = kind
-        found.size[mine], found.balance[mine], found.window[mine] = messages.size, messages.balance, messages.window
+        flow_messages.kind = kind
+        flow_messages.size[acknowledged], flow_messages.balance[acknowledged], flow_messages.window[acknowledged] = (
+            messages.size,
+            messages.balance,
+            messages.window,
+        )
         is_ack = np.flatnonzero(messages.kind == ACK)
-        found.given[is_ack] = state.extras.ack_bytes[messages.detail[is_ack]]
+        flow_messages.given[is_ack] = state.extras.ack_bytes[messages.detail[is_ack]]
         answers = ((kind != ACK) & (kind < END)) | (kind > UNREADABLE)
         rtt = batch.rtt_ns
         is_timed = answers & rtt.known[rows]
-        found.rtt = np.where(is_timed, rtt.values[rows], 0)
+        flow_messages.rtt = np.where(is_timed, rtt.values[rows], 0)
         uncounted = answers & (kind != FACT)
-        found.size[uncounted] = batch.length[rows[uncounted]]
-        found.detail = kind | np.minimum(batch.decoded.framing_size[rows], 0xFFFF) << 8 | _surplus(batch, rows) << 32
-        put_places(found.place, batch, rows)
-        of = batch.connection[rows]
-        order = np.lexsort((rows, of))
-        return found[order], of[order]
+        flow_messages.size[uncounted] = batch.length[rows[uncounted]]
+        flow_messages.detail = kind | np.minimum(batch.decoded.framing_size[rows], 0xFFFF) << 8 | _surplus(batch, rows) << 32
+        put_places(flow_messages.place, batch, rows)
+        connections = batch.connection[rows]
+        order = np.lexsort((rows, connections))
+        return flow_messages[order], connections[order]
 
-    def _others(self, batch: MessageBatch, index: Rows, state: State) -> tuple[Rows, Rows]:
+    def _others(self, batch: MessageBatch, index: Rows, state: ReadingState) -> tuple[Rows, Rows]:
         """Returns (rows, kinds) of answers that the kernel of streams does not read."""
         decoded = batch.decoded
         is_other = decoded.is_response & ~decoded.is_server & decoded.has_magic & self._has_window[batch.connection]
@@ -224,9 +228,9 @@ class FlowControl(Follower):
             watched = self.watched[number] = Watched()
             watched.window.tolerance = int(self._slowest[number])
         for low in range(0, len(messages), self._most):
-            part = messages[low : low + self._most]
-            self._make_room(watched, len(part))
-            watched.follow(part, keeps_rows=self.keeps_rows)
+            chunk = messages[low : low + self._most]
+            self._make_room(watched, len(chunk))
+            watched.follow(chunk, keeps_rows=self.keeps_rows)
         used = watched.window.waiting
         if len(watched.waiting) > 1024 + 4 * used:
             self._total -= len(watched.waiting) - used
@@ -237,18 +241,18 @@ class FlowControl(Follower):
         window, ways = watched.window, watched.ways
         if window.waiting + size <= len(watched.waiting):
             return
-        known = ways.messages[ways.is_open == 1]
-        done = int(known.min()) if len(known) else window.waiting
-        kept = watched.waiting[done : window.waiting]
+        message_indices = ways.messages[ways.is_open == 1]
+        done = int(message_indices.min()) if len(message_indices) else window.waiting
+        kept_messages = watched.waiting[done : window.waiting]
         ways.messages -= done
-        window.waiting = len(kept)
-        room = min(max(256, 2 * (len(kept) + size)), self._most + size)
-        self._total += room - len(watched.waiting)
-        if len(kept) > self._most or self._total > self._most_of_all:
+        window.waiting = len(kept_messages)
+        capacity = min(max(256, 2 * (len(kept_messages) + size)), self._most + size)
+        self._total += capacity - len(watched.waiting)
+        if len(kept_messages) > self._most or self._total > self._most_of_all:
             watched.is_limited, window.is_followed, window.waiting = True, 0, 0
-            self._total -= room - size
-            kept, room = kept[:0], size
-        watched.waiting = WaitingMessages.joined([kept, WaitingMessages.zeros(room - len(kept))])
+            self._total -= capacity - size
+            kept_messages, capacity = kept_messages[:0], size
+        watched.waiting = WaitingMessages.joined([kept_messages, WaitingMessages.zeros(capacity - len(kept_messages))])
 
 
 def _surplus(batch: MessageBatch, rows: Rows) -> Ints:
@@ -263,10 +267,10 @@ def _surplus(batch: MessageBatch, rows: Rows) -> Ints:
     start = decoded.value.start[rows[packed]]
     length = np.zeros(len(packed), dtype=np.int64)
     goes_on = np.ones(len(packed), dtype=np.bool_)
-    for at in range(5):
-        goes_on &= at < size
-        octet = batch.data[np.where(goes_on, start + at, start)].astype(np.int64)
-        length += np.where(goes_on, (octet & 0x7F) << 7 * at, 0)
+    for index in range(5):
+        goes_on &= index < size
+        octet = batch.data[np.where(goes_on, start + index, start)].astype(np.int64)
+        length += np.where(goes_on, (octet & 0x7F) << 7 * index, 0)
         goes_on &= octet >= 0x80
     surplus[packed] = np.clip(length, 0, MAX_BODY) - size
     return surplus

@@ -34,9 +34,21 @@ from dcpinspect.streams.lookup import (
     unanswered,
 )
 from dcpinspect.streams.markers import leave_snapshot, on_marker, on_oso
-from dcpinspect.streams.rows import GREATEST, LEAST, TAKEN, UNREAD_SEQNO, Answer, Connection, EarlyAnswer, Extra, Key, Message, Stream
+from dcpinspect.streams.rows import (
+    GREATEST,
+    LEAST,
+    TAKEN,
+    UNREAD_SEQNO,
+    ConnectionRow,
+    EarlyAnswer,
+    Extra,
+    Message,
+    Stream,
+    StreamAnswer,
+    StreamKey,
+)
 from dcpinspect.streams.seqnos import on_seqno, on_seqno_ack, say_standing, taint, touch
-from dcpinspect.streams.state import State, has_room
+from dcpinspect.streams.state import ReadingState, has_room
 
 SUCCESS, ROLLBACK = 0, 0x23
 
@@ -47,7 +59,7 @@ shorter."""
 
 
 @inline
-def forget(connection: Connection, lost: int) -> None:
+def forget(connection: ConnectionRow, lost: int) -> None:
     """Marks controls as unknown if they are not known to be on: ``lost`` bytes of the consumer's may have held their requests."""
     if lost >= END_ON_CLOSE_SIZE:
         connection.end_on_close = connection.end_on_close or -1
@@ -60,7 +72,7 @@ def forget(connection: Connection, lost: int) -> None:
 
 
 @inline
-def know_producer(state: State, message: Message, connection: Connection, direction: int) -> None:
+def know_producer(state: ReadingState, message: Message, connection: ConnectionRow, direction: int) -> None:
     """Sets the direction of the producer, as a message shows it."""
     if connection.producer == direction:
         return
@@ -76,32 +88,32 @@ def know_producer(state: State, message: Message, connection: Connection, direct
 
 
 @inline
-def on_loss(state: State, message: Message) -> None:
+def on_loss(state: ReadingState, message: Message) -> None:
     """Writes down a loss: bytes before the next message of this direction could not be read."""
-    connection, way = state.connections[message.connection], message.direction
+    connection, direction = state.connections[message.connection], message.direction
     number = state.counts.losses
     state.counts.losses = number + 1
     loss = state.losses[number]
     loss.connection = message.connection
-    loss.direction = way
+    loss.direction = direction
     loss.start = state.holes[message.detail].start
     loss.end = state.holes[message.detail].end
-    loss.before_row = connection.last_row[way]
-    loss.before_frame = connection.last_frame[way]
-    loss.before_time = connection.time[way]
+    loss.before_row = connection.last_row[direction]
+    loss.before_frame = connection.last_frame[direction]
+    loss.before_time = connection.time[direction]
     loss.after_row = message.place.row
     loss.after_frame = message.place.frame
     loss.after_time = message.place.time
-    loss.previous = connection.last_loss[way]
-    connection.last_loss[way] = number
-    connection.losses[way] += 1
+    loss.previous = connection.last_loss[direction]
+    connection.last_loss[direction] = number
+    connection.losses[direction] += 1
     connection.is_based = 0
-    if connection.producer != way:
+    if connection.producer != direction:
         forget(connection, loss.end - loss.start)
 
 
 @inline
-def on_request(state: State, message: Message) -> None:
+def on_request(state: ReadingState, message: Message) -> None:
     """Handles a stream request, which opens a stream, whatever its answer will be."""
     connection, request = state.connections[message.connection], state.requests[message.detail]
     is_cut = message.sid < -1
@@ -147,7 +159,7 @@ def on_request(state: State, message: Message) -> None:
 
 
 @inline
-def ask(state: State, row: int, st: int) -> None:
+def ask(state: ReadingState, row: int, st: int) -> None:
     """Writes down that the request in ``row`` asked for stream ``st``."""
     q = state.counts.questions
     state.counts.questions = q + 1
@@ -156,7 +168,7 @@ def ask(state: State, row: int, st: int) -> None:
 
 
 @inline
-def take_early_answer(state: State, message: Message, key: Key, stream: Stream, answer: EarlyAnswer, is_new: bool) -> None:
+def take_early_answer(state: ReadingState, message: Message, key: StreamKey, stream: Stream, answer: EarlyAnswer, is_new: bool) -> None:
     """Takes an answer that was read before its request; ``message`` is the request of the stream."""
     answer.connection = TAKEN
     copy_answer(stream, answer)
@@ -181,7 +193,7 @@ def copy_answer(stream: Stream, answer: EarlyAnswer) -> None:
 
 
 @inline
-def stream_of_request(state: State, row: int) -> int:
+def stream_of_request(state: ReadingState, row: int) -> int:
     """Returns the stream that the request in ``row`` asked for, or -1."""
     low, high = 0, state.counts.questions
     while low < high:
@@ -194,29 +206,29 @@ def stream_of_request(state: State, row: int) -> int:
 
 
 @inline
-def keep_answer(state: State, message: Message, answer: Answer) -> int:
+def keep_answer(state: ReadingState, message: Message, answer: StreamAnswer) -> int:
     """Writes an answer to the next slot of early answers, and returns the slot. An answer whose request is known is copied from there
     too."""
     r = state.counts.early_answers % len(state.early_answers)
-    kept = state.early_answers[r]
-    kept.connection = message.connection
-    kept.opaque = message.opaque
-    kept.status = answer.status
-    kept.rollback = answer.rollback
-    kept.log = answer.log
-    kept.place = message.place
+    early_answer = state.early_answers[r]
+    early_answer.connection = message.connection
+    early_answer.opaque = message.opaque
+    early_answer.status = answer.status
+    early_answer.rollback = answer.rollback
+    early_answer.log = answer.log
+    early_answer.place = message.place
     return int(r)
 
 
 @inline
-def on_answer(state: State, message: Message) -> None:
+def on_answer(state: ReadingState, message: Message) -> None:
     """Handles the answer to a stream request."""
     connection, answer = state.connections[message.connection], state.answers[message.detail]
     if connection.producer < 0:
         know_producer(state, message, connection, message.direction)
     if connection.producer != message.direction:
         return  # an answer to something that only a consumer may ask
-    kept = state.early_answers[keep_answer(state, message, answer)]
+    early_answer = state.early_answers[keep_answer(state, message, answer)]
     st = answered_stream(state, message, answer)
     if st < 0:
         state.counts.early_answers += 1
@@ -225,19 +237,19 @@ def on_answer(state: State, message: Message) -> None:
         return
     stream = state.streams[st]
     connection.slowest = max(connection.slowest, answer.rtt)
-    kept.connection = TAKEN
+    early_answer.connection = TAKEN
     if answer.status == SUCCESS and stream.orphans < 0:
         connection.orphans += 1  # as above, from now on
-        kept.connection = TAKEN - message.connection
+        early_answer.connection = TAKEN - message.connection
         state.counts.early_answers += 1
-    copy_answer(stream, kept)
+    copy_answer(stream, early_answer)
     take_answer(state, message, state.keys[find_key(state, message.connection, stream.vbucket, stream.sid)], stream)
     if stream.state == t.ACCEPTED:
         stream.is_whole = 1
 
 
 @inline
-def answered_stream(state: State, message: Message, answer: Answer) -> int:
+def answered_stream(state: ReadingState, message: Message, answer: StreamAnswer) -> int:
     """Returns the stream that an answer is about, or -1."""
     st = stream_of_request(state, answer.request)
     if st < 0:
@@ -255,7 +267,7 @@ def answered_stream(state: State, message: Message, answer: Answer) -> int:
 
 
 @inline
-def take_answer(state: State, message: Message, key: Key, stream: Stream) -> None:
+def take_answer(state: ReadingState, message: Message, key: StreamKey, stream: Stream) -> None:
     """Changes the stream as its answer says; ``message`` is the answer, or the request if that was read later."""
     was_newest = key.pending == stream.number
     if was_newest:
@@ -281,7 +293,7 @@ def take_answer(state: State, message: Message, key: Key, stream: Stream) -> Non
 
 
 @inline
-def refuse(state: State, message: Message, stream: Stream) -> None:
+def refuse(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles an answer other than SUCCESS: the server refuses the stream, or has the client ask again from another seqno."""
     stream.answer = w.A_ROLLBACK if stream.status == ROLLBACK else w.A_REFUSED
     if stream.state == t.REQUESTED:
@@ -292,7 +304,7 @@ def refuse(state: State, message: Message, stream: Stream) -> None:
 
 
 @inline
-def may_run(state: State, connection: Connection, key: Key) -> bool:
+def may_run(state: ReadingState, connection: ConnectionRow, key: StreamKey) -> bool:
     """Returns whether the live stream of a key certainly runs, and nobody asked to close it."""
     if key.live < 0:
         return False
@@ -303,7 +315,7 @@ def may_run(state: State, connection: Connection, key: Key) -> bool:
 
 
 @inline
-def on_close(state: State, message: Message) -> None:
+def on_close(state: ReadingState, message: Message) -> None:
     """Handles the client's request to close a stream."""
     number = find_key(state, message.connection, message.vbucket, message.sid)
     if number < 0:
@@ -331,7 +343,7 @@ def on_close(state: State, message: Message) -> None:
 
 
 @inline
-def on_close_answer(state: State, message: Message) -> None:
+def on_close_answer(state: ReadingState, message: Message) -> None:
     """Handles the answer to a close: the stream is closed, or the close failed."""
     connection, status = state.connections[message.connection], state.extras[message.detail].status
     if message.vbucket < 0 and status == SUCCESS:
@@ -340,9 +352,9 @@ def on_close_answer(state: State, message: Message) -> None:
     if number < 0 or status != SUCCESS:
         return
     key = state.keys[number]
-    asked = asked_before(state, message, key.pending)
-    if asked >= 0 and state.streams[asked].closed_row >= 0 and has_doubt(state, state.streams[asked]):
-        take_place(state, message, key, state.streams[asked])  # the server only closes what is open: the answer was lost
+    request = asked_before(state, message, key.pending)
+    if request >= 0 and state.streams[request].closed_row >= 0 and has_doubt(state, state.streams[request]):
+        take_place(state, message, key, state.streams[request])  # the server only closes what is open: the answer was lost
     if key.live < 0:
         return
     stream = state.streams[key.live]
@@ -358,7 +370,7 @@ def on_close_answer(state: State, message: Message) -> None:
 
 
 @inline
-def on_end(state: State, message: Message, stream: Stream, reason: int) -> None:
+def on_end(state: ReadingState, message: Message, stream: Stream, reason: int) -> None:
     """Handles the end of the stream; ``reason`` is -1 if it cannot be read."""
     if stream.in_oso >= 0:
         snapshot = state.snapshots[stream.in_oso]
@@ -372,7 +384,7 @@ def on_end(state: State, message: Message, stream: Stream, reason: int) -> None:
 
 
 @inline
-def on_window(state: State, message: Message, connection: Connection, window: int) -> None:
+def on_window(state: ReadingState, message: Message, connection: ConnectionRow, window: int) -> None:
     """Handles a message that grants another window. A connection that had none begins with no bytes to be acknowledged."""
     before = connection.window
     if window == 0 or before <= 0:
@@ -387,24 +399,24 @@ def on_window(state: State, message: Message, connection: Connection, window: in
 
 
 @inline
-def say_balance(message: Message, connection: Connection) -> None:
+def say_balance(message: Message, connection: ConnectionRow) -> None:
     """Writes the connection's window and the bytes in use, as they are after the message, to the message."""
     message.window = connection.window
     message.balance = connection.counted - connection.acked if connection.is_based == 1 else LEAST
 
 
 @inline
-def settled(before: int, told: int) -> int:
+def settled(before: int, reported: int) -> int:
     """Returns what a setting is after a fact about it: 1 for on, 0 for off, -1 for unknown. The answer to who asked may be lost."""
-    if told == k.ASKED:
+    if reported == k.ASKED:
         return before or -1
-    if told == k.REFUSED:
+    if reported == k.REFUSED:
         return max(before, 0)
-    return told
+    return reported
 
 
 @inline
-def on_fact(state: State, message: Message, connection: Connection, fact: Extra) -> None:
+def on_fact(state: ReadingState, message: Message, connection: ConnectionRow, fact: Extra) -> None:
     """Stores a fact about a connection that holds from now on."""
     if fact.value == -1:
         forget(connection, GREATEST)
@@ -422,7 +434,7 @@ def on_fact(state: State, message: Message, connection: Connection, fact: Extra)
 
 
 @inline
-def on_connection(state: State, message: Message) -> None:
+def on_connection(state: ReadingState, message: Message) -> None:
     """Handles messages that concern the whole connection."""
     connection = state.connections[message.connection]
     if message.kind == k.FACT:
@@ -447,7 +459,7 @@ def on_connection(state: State, message: Message) -> None:
 
 
 @inline
-def on_unreadable(state: State, message: Message, stream: Stream) -> None:
+def on_unreadable(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles a message of the stream whose extras cannot be read."""
     would_be = state.extras[message.detail].would_be
     if k.EVENT <= would_be <= k.ABORT:
@@ -464,7 +476,7 @@ def on_unreadable(state: State, message: Message, stream: Stream) -> None:
 
 
 @inline
-def on_set_state(state: State, message: Message) -> None:
+def on_set_state(state: ReadingState, message: Message) -> None:
     """Handles a message by which the server sets the state of a vbucket."""
     number = key_of_message(state, message)
     if number >= 0 and state.keys[number].live >= 0:
@@ -474,7 +486,7 @@ def on_set_state(state: State, message: Message) -> None:
 
 
 @inline
-def on_consumers(state: State, message: Message) -> None:
+def on_consumers(state: ReadingState, message: Message) -> None:
     """Handles what consumers send, and the answers to it."""
     if message.kind == k.REQUEST or message.kind == k.UNREADABLE_REQUEST:
         on_request(state, message)
@@ -491,7 +503,7 @@ def on_consumers(state: State, message: Message) -> None:
 
 
 @inline
-def on_streams(state: State, message: Message, stream: Stream) -> None:
+def on_streams(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles a message of a stream."""
     touch(state, message, stream)
     if k.EVENT <= message.kind <= k.SEQNO_ADVANCED:
@@ -514,7 +526,7 @@ def on_streams(state: State, message: Message, stream: Stream) -> None:
 
 
 @inline
-def is_of_producer(state: State, message: Message) -> bool:
+def is_of_producer(state: ReadingState, message: Message) -> bool:
     """Returns whether a message comes from the side that alone may send it. The first such message shows the producer's direction."""
     connection = state.connections[message.connection]
     producer = message.direction if message.kind >= k.NOOP else 1 - message.direction
@@ -523,8 +535,8 @@ def is_of_producer(state: State, message: Message) -> bool:
     return bool(connection.producer == producer)
 
 
-@kernel("int64(int64, State)")
-def follow_messages(start: int, state: State) -> int:
+@kernel("int64(int64, ReadingState)")
+def follow_messages(start: int, state: ReadingState) -> int:
     """Handles messages from number ``start`` on. Returns the number of the first one not handled, for want of room in a table, or their
     count.
 

@@ -25,10 +25,10 @@ class Portable:
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.travels or vars(self)}
 
-    def __setstate__(self, known: dict[str, Any]) -> None:
+    def __setstate__(self, saved_state: dict[str, Any]) -> None:
         if self.travels:
             self.__init__()  # type: ignore[misc] # there is nothing yet
-        vars(self).update(known)
+        vars(self).update(saved_state)
 
 
 class PerConnection(UserDict[K, V]):
@@ -40,11 +40,11 @@ class PerConnection(UserDict[K, V]):
         for key in [key for key in self if (key[0] if isinstance(key, tuple) else key) in connections]:
             del self[key]
 
-    def join(self, others: Sequence[PerConnection[K, V]], connections: Sequence[Ints]) -> None:
+    def join(self, mappings: Sequence[PerConnection[K, V]], connections: Sequence[Ints]) -> None:
         """Adds what is known in other readings, in order of connections. ``connections``: for each reading, their new numbers."""
         added: list[tuple[int, Any, V]] = []
-        for other, numbers in zip(others, connections, strict=True):
-            for key, value in other.items():
+        for mapping, numbers in zip(mappings, connections, strict=True):
+            for key, value in mapping.items():
                 old: Any = key[0] if isinstance(key, tuple) else key
                 number = int(numbers[old])
                 added.append((number, (number, *key[1:]) if isinstance(key, tuple) else number, renumbered(value, numbers)))
@@ -61,14 +61,14 @@ class Follower(Portable):
                 state.leave(connections)
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Ints]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[Ints]) -> Self:
         """Joins what is known of readings of different connections; ``connections``: for each reading, the new numbers of its
         connections. The whole must not be fed."""
-        whole = cls()
-        for name, state in vars(whole).items():
+        follower = cls()
+        for name, state in vars(follower).items():
             if isinstance(state, PerConnection):
-                state.join([getattr(part, name) for part in parts], connections)
-        return whole
+                state.join([getattr(reading, name) for reading in readings], connections)
+        return follower
 
 
 def table_of(kind: type[StructRows[Any]], array: Any) -> StructRows[Any]:
@@ -87,8 +87,8 @@ def renumbered(value: Any, numbers: Ints) -> Any:  # Any: a value of any of thes
         items = (renumbered(item, numbers) for item in value)
         return type(value)._make(items) if hasattr(value, "_make") else type(value)(items)
     if is_dataclass(value) and not isinstance(value, type):
-        own = {field.name: getattr(value, field.name) for field in fields(value)}
-        new = {name: int(numbers[old]) if name == "connection" else renumbered(old, numbers) for name, old in own.items()}
-        changed = {name: now for name, now in new.items() if now is not own[name]}
+        field_values = {field.name: getattr(value, field.name) for field in fields(value)}
+        new = {name: int(numbers[old]) if name == "connection" else renumbered(old, numbers) for name, old in field_values.items()}
+        changed = {name: now for name, now in new.items() if now is not field_values[name]}
         return replace(value, **changed) if changed else value
     return value

@@ -18,7 +18,7 @@ from dcpinspect.protocol.columns import Mask, NumberColumn, Rows
 from dcpinspect.protocol.flags import DISK, HISTORY
 from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
-from dcpinspect.streams.changes import Event
+from dcpinspect.streams.changes import ChangeEvent
 from dcpinspect.streams.contracts import GAPS
 from dcpinspect.streams.disputes import Comparison
 from dcpinspect.streams.kinds import (
@@ -94,7 +94,7 @@ class Missing:
 
     stream: int
     other: int
-    event: Event
+    event: ChangeEvent
     """The first of them."""
     seqnos: tuple[int, ...]
     """The seqno of each, biased."""
@@ -104,7 +104,7 @@ class Missing:
     """The OSO snapshot that lacks the event, if the kernel did not write the gap."""
 
 
-Name = tuple[int, int, int]
+GapName = tuple[int, int, int]
 """Names a gap among all gaps: its stream, the row of the message that ends it, and the seqno before it."""
 
 Amounts = tuple[Table, npt.NDArray[np.float64]]
@@ -156,23 +156,23 @@ class ExplainedGaps:
 
     def __init__(
         self,
-        known: Known,
+        tables: Known,
         extras: Sequence[Extra],
         cause: Table,
-        told: Mapping[int, Comparison],
+        comparisons: Mapping[int, Comparison],
         facts: StreamFacts,
         sessions: Mapping[int, Session],
     ) -> None:
-        """``extras``: gaps that the kernel did not write, those inside OSO snapshots first. ``told``: what another stream says of a gap, by
-        its number as in ``disputes``. ``sessions``: by connection."""
+        """``extras``: gaps that the kernel did not write, those inside OSO snapshots first. ``comparisons``: what another stream says of a
+        gap, by its number as in ``disputes``. ``sessions``: by connection."""
         self._facts, self._sessions = facts, sessions
         self.files: Sequence[str] = ()
         """The captures, if frames are named with theirs."""
-        self.table = gaps = known.gaps
+        self.table = gaps = tables.gaps
         """The gaps that the kernel wrote, in its order."""
         self._extras = extras
-        self._streams, self._snapshots, self._losses = known.streams, known.snapshots, known.losses
-        self._told = {number if number >= 0 else len(gaps) - 1 - number: tale for number, tale in told.items()}
+        self._streams, self._snapshots, self._losses = tables.streams, tables.snapshots, tables.losses
+        self._told = {number if number >= 0 else len(gaps) - 1 - number: tale for number, tale in comparisons.items()}
         cause = np.concatenate((cause, np.array([gap.cause for gap in extras], dtype=np.int64)))
         for number, tale in self._told.items():
             if tale.cause >= 0:
@@ -182,9 +182,9 @@ class ExplainedGaps:
         before = np.concatenate((gaps.before, np.array([gap.before for gap in extras], dtype=np.int64)))
         row = np.concatenate((gaps.ends.row, np.array([gap.rows[-1] for gap in extras], dtype=np.int64)))
         self._frame = np.concatenate((gaps.begins.frame, np.array([gap.frame for gap in extras], dtype=np.int64)))
-        own = np.array([gap.times for gap in extras], dtype=np.int64).reshape(-1, 2)
-        begins = np.where(gaps.begins.time > 0, gaps.begins.time, known.streams.opened.time[gaps.stream])
-        self._times = [np.concatenate((of, own[:, way])) for way, of in enumerate((begins, gaps.ends.time))]
+        extra_times = np.array([gap.times for gap in extras], dtype=np.int64).reshape(-1, 2)
+        begins = np.where(gaps.begins.time > 0, gaps.begins.time, tables.streams.opened.time[gaps.stream])
+        self._times = [np.concatenate((times, extra_times[:, side])) for side, times in enumerate((begins, gaps.ends.time))]
         order = np.lexsort((after, row))
         self._order = order[before[order] - 1 > after[order]]
         self.after, self.before = after[self._order], before[self._order]
@@ -196,11 +196,11 @@ class ExplainedGaps:
     def __len__(self) -> int:
         return len(self._order)
 
-    def named(self) -> dict[Name, Comparison]:
+    def named(self) -> dict[GapName, Comparison]:
         """Returns what other streams tell of gaps, without events, by the names of the gaps, which hold in any reading."""
         return {self._name(number): replace(tale, event=None, seqnos=()) for number, tale in self._told.items()}
 
-    def _name(self, number: int) -> Name:
+    def _name(self, number: int) -> GapName:
         if number < len(self.table):
             gap = self.table[number]
             return int(gap.stream), int(gap.ends.row), int(gap.after)
@@ -216,14 +216,14 @@ class ExplainedGaps:
     @property
     def unexplained(self) -> Unexplained:
         """The gaps that nothing explains."""
-        told = [(number, self._told[number]) for number in sorted(self._told) if self._told[number].cause == w.UNEXPLAINED]
-        missing = [self._missing(number, tale, tale.event) for number, tale in told if tale.event is not None]
-        numbers = np.setdiff1d(np.flatnonzero(self._kernel_cause == w.UNEXPLAINED), [number for number, _ in told])
+        unexplained = [(number, self._told[number]) for number in sorted(self._told) if self._told[number].cause == w.UNEXPLAINED]
+        missing = [self._missing(number, tale, tale.event) for number, tale in unexplained if tale.event is not None]
+        numbers = np.setdiff1d(np.flatnonzero(self._kernel_cause == w.UNEXPLAINED), [number for number, _ in unexplained])
         flags = self.table.flags[numbers]
         is_history = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
         return Unexplained(numbers[is_history], missing, numbers[~is_history])
 
-    def _missing(self, number: int, tale: Comparison, event: Event) -> Missing:
+    def _missing(self, number: int, tale: Comparison, event: ChangeEvent) -> Missing:
         if number < len(self.table):
             gap = self.table[number]
             return Missing(int(gap.stream), tale.stream, event, tale.seqnos, gap, -1)
@@ -254,23 +254,23 @@ class ExplainedGaps:
         }
         return Records(GAPS, columns, len(self), file=self._frame[self._order] >> FILE_SHIFT)
 
-    def _usual(self, places: Rows) -> tuple[Mask, Rows]:
+    def _usual(self, indices: Rows) -> tuple[Mask, Rows]:
         """Returns which of these gaps are de-duplicated and no more, as most are, and the numbers of the gaps for which this holds."""
-        numbers = self._order[places]
-        is_usual = (self.cause[places] == w.DEDUPLICATED) & (numbers < len(self.table)) & ~np.isin(numbers, list(self._told))
+        numbers = self._order[indices]
+        is_usual = (self.cause[indices] == w.DEDUPLICATED) & (numbers < len(self.table)) & ~np.isin(numbers, list(self._told))
         return is_usual, numbers[is_usual]
 
-    def _evidence(self, places: Rows) -> list[str]:
-        is_usual, numbers = self._usual(places)
-        usual, others = iter(self._deduplicated(numbers).texts()), map(self._one_evidence, places[~is_usual].tolist())
-        return [next(usual if one else others) for one in is_usual.tolist()]
+    def _evidence(self, indices: Rows) -> list[str]:
+        is_usual, numbers = self._usual(indices)
+        usual, other_texts = iter(self._deduplicated(numbers).texts()), map(self._one_evidence, indices[~is_usual].tolist())
+        return [next(usual if is_usual_row else other_texts) for is_usual_row in is_usual.tolist()]
 
-    def _evidence_in_arrow(self, places: Rows) -> Any:
+    def _evidence_in_arrow(self, indices: Rows) -> Any:
         import pyarrow as pa  # deferred: not everyone who tracks streams exports them
 
-        is_usual, numbers = self._usual(places)
-        others = pa.array(map(self._one_evidence, places[~is_usual].tolist()), pa.string())
-        return _put_together(self._deduplicated(numbers).arrow(), others, is_usual)
+        is_usual, numbers = self._usual(indices)
+        other_texts = pa.array(map(self._one_evidence, indices[~is_usual].tolist()), pa.string())
+        return _put_together(self._deduplicated(numbers).arrow(), other_texts, is_usual)
 
     def _deduplicated(self, numbers: Rows) -> Sentences:
         gaps, snapshots = self.table, self._snapshots
@@ -279,46 +279,46 @@ class ExplainedGaps:
         is_within = after >= start - (start > LEAST)
         is_from_start = gaps.flags[numbers] & FROM_START != 0
         is_from_disk = snapshots.flags[snapshot] & DISK != 0
-        place = np.where(is_within, 0, np.where(is_from_start, 1, 2))
+        position = np.where(is_within, 0, np.where(is_from_start, 1, 2))
         seqnos = {"last": unbiased(after), "first": unbiased(start), "end": unbiased(snapshots.end[snapshot])}
         connections, place_of = np.unique(self._streams.connection[gaps.stream[numbers]], return_inverse=True)
         hides = [self._sessions.get(number, _NOTHING_SAID).may_hide_seqnos for number in connections.tolist()]
         may_hide = np.array(hides, dtype=np.bool_)[place_of.reshape(-1)]
-        return Sentences(_DEDUPLICATED, 4 * place + 2 * is_from_disk + may_hide, {**seqnos, "row": snapshots.place.row[snapshot]})
+        return Sentences(_DEDUPLICATED, 4 * position + 2 * is_from_disk + may_hide, {**seqnos, "row": snapshots.place.row[snapshot]})
 
-    def _rows(self, places: Rows) -> list[list[int]]:
-        is_usual, numbers = self._usual(places)
+    def _rows(self, indices: Rows) -> list[list[int]]:
+        is_usual, numbers = self._usual(indices)
         rows, ends = self._deduplicated_rows(numbers)
         flat, bounds = rows.tolist(), ends.tolist()
         usual = (flat[start:end] for start, end in pairwise(bounds))
-        others = map(self._one_rows, places[~is_usual].tolist())
-        return [next(usual if one else others) for one in is_usual.tolist()]
+        other_rows = map(self._one_rows, indices[~is_usual].tolist())
+        return [next(usual if is_usual_row else other_rows) for is_usual_row in is_usual.tolist()]
 
-    def _rows_in_arrow(self, places: Rows) -> Any:
+    def _rows_in_arrow(self, indices: Rows) -> Any:
         import pyarrow as pa  # deferred, as above
 
-        is_usual, numbers = self._usual(places)
+        is_usual, numbers = self._usual(indices)
         rows, ends = self._deduplicated_rows(numbers)
-        others = pa.array(map(self._one_rows, places[~is_usual].tolist()), pa.list_(pa.int64()))
-        return _put_together(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(rows)), others, is_usual)
+        other_rows = pa.array(map(self._one_rows, indices[~is_usual].tolist()), pa.list_(pa.int64()))
+        return _put_together(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(rows)), other_rows, is_usual)
 
     def _deduplicated_rows(self, numbers: Rows) -> tuple[Rows, Rows]:
         """Returns the rows that show the gaps, one gap after the other, and the bounds of each gap among these rows."""
         gaps, snapshot = self.table, self.table.snapshot[numbers]
         first, last = gaps.begins.row[numbers], gaps.ends.row[numbers]
         marker = np.where(snapshot >= 0, self._snapshots.place.row[snapshot], first)
-        shown = np.sort(np.stack((marker, first, last), axis=1), axis=1)
-        is_new = np.insert(shown[:, 1:] != shown[:, :-1], 0, values=True, axis=1)
-        return shown[is_new], np.append(0, np.cumsum(is_new.sum(axis=1)))
+        rows = np.sort(np.stack((marker, first, last), axis=1), axis=1)
+        is_new = np.insert(rows[:, 1:] != rows[:, :-1], 0, values=True, axis=1)
+        return rows[is_new], np.append(0, np.cumsum(is_new.sum(axis=1)))
 
-    def _one_rows(self, place: int) -> list[int]:
-        number = int(self._order[place])
+    def _one_rows(self, index: int) -> list[int]:
+        number = int(self._order[index])
         tale = self._told.get(number)
         if number >= len(self.table):
             rows = self._extras[number - len(self.table)].rows
             return [tale.row, rows[-1]] if tale is not None and tale.row else list(rows)
         gap = self.table[number]
-        cause = int(self.cause[place])
+        cause = int(self.cause[index])
         first, last = int(gap.begins.row), int(gap.ends.row)
         if tale is not None and tale.row:
             return [tale.row, last]
@@ -343,24 +343,24 @@ class ExplainedGaps:
             return int(snapshot.advanced_row)
         return int(gap.ends.row)
 
-    def _one_evidence(self, place: int) -> str:
-        number = int(self._order[place])
+    def _one_evidence(self, index: int) -> str:
+        number = int(self._order[index])
         tale = self._told.get(number)
         if tale is not None and tale.row:
             return self._tale(tale)
         is_extra = number >= len(self.table)
-        found = self._extra_evidence(self._extras[number - len(self.table)]) if is_extra else self._own_evidence(place, number)
-        return found if tale is None else f"{found}; other streams not compared"
+        evidence = self._extra_evidence(self._extras[number - len(self.table)]) if is_extra else self._own_evidence(index, number)
+        return evidence if tale is None else f"{evidence}; other streams not compared"
 
     def _tale(self, tale: Comparison) -> str:
-        shown = f"connection {tale.connection} was sent {_plain(tale.seqno)} in row {tale.row}"
+        sent_text = f"connection {tale.connection} was sent {_plain(tale.seqno)} in row {tale.row}"
         if tale.cause == w.UNEXPLAINED:
-            return f"{shown}, and this stream got neither that nor a later version before the snapshot was complete"
-        return f"{shown}, {_REASONS[tale.reason]}{'' if tale.is_all else '; the other seqnos are left out like it, or de-duplicated'}"
+            return f"{sent_text}, and this stream got neither that nor a later version before the snapshot was complete"
+        return f"{sent_text}, {_REASONS[tale.reason]}{'' if tale.is_all else '; the other seqnos are left out like it, or de-duplicated'}"
 
-    def _own_evidence(self, place: int, number: int) -> str:
+    def _own_evidence(self, index: int, number: int) -> str:
         gap = self.table[number]
-        cause = int(self.cause[place])
+        cause = int(self.cause[index])
         rows = f"rows {gap.begins.row} and {gap.ends.row}"
         if cause == w.DEDUPLICATED:
             return self._deduplicated(np.array([number])).texts()[0]
@@ -379,8 +379,8 @@ class ExplainedGaps:
         if cause == w.FILTERED and not self._has_filter(gap):
             return "filtered or de-duplicated, because the connection was opened without deletions of the first backfill"
         if cause == w.FILTERED:
-            asked = self._streams.opened.row[gap.stream]
-            return f"the request in row {asked} asks for some collections only, so they are filtered or de-duplicated"
+            request_row = self._streams.opened.row[gap.stream]
+            return f"the request in row {request_row} asks for some collections only, so they are filtered or de-duplicated"
         return self._in_snapshot(gap, cause)
 
     def _untold(self, gap: Gap) -> str:
@@ -430,13 +430,13 @@ class ExplainedGaps:
         start = self._losses[first].start
         direction = DIRECTIONS[int(self._losses.direction[loss])]
         between = self._between(int(self._losses[first].before_frame), int(self._losses.after_frame[loss]))
-        what = "bytes" if count <= 1 else f"{count} stretches within bytes"
-        room = f", with room for {most} of the {seqnos} seqnos at most" if most < seqnos else ""
-        return f"{what} {start}-{max(start, end - 1)} of {direction} could not be read, {between}{room}"
+        lost_text = "bytes" if count <= 1 else f"{count} stretches within bytes"
+        room_text = f", with room for {most} of the {seqnos} seqnos at most" if most < seqnos else ""
+        return f"{lost_text} {start}-{max(start, end - 1)} of {direction} could not be read, {between}{room_text}"
 
     def _between(self, before: int, after: int) -> str:
         """Returns in words the frames around a loss, and their files if there are several; ``before``: 0 if there is none."""
-        files = [f" of {escape(self.files[one >> FILE_SHIFT])}" if self.files else "" for one in (before, after)]
+        files = [f" of {escape(self.files[offset >> FILE_SHIFT])}" if self.files else "" for offset in (before, after)]
         numbers = before & _FRAME, after & _FRAME
         if not before:
             return f"before frame {numbers[1]}{files[1]}"
@@ -455,14 +455,14 @@ class ExplainedGaps:
         return f"the OSO snapshot of rows {gap.rows[0]} to {gap.rows[-1]} is complete without them"
 
 
-def _put_together(usual: Any, others: Any, is_usual: Mask) -> Any:
+def _put_together(usual: Any, other_values: Any, is_usual: Mask) -> Any:
     """Returns one array for Arrow of the values of usual and of other gaps, in the order of all gaps."""
     import pyarrow as pa  # deferred, as above
 
     order = np.empty(len(is_usual), np.int64)
     order[is_usual] = np.arange(len(usual))
-    order[~is_usual] = len(usual) + np.arange(len(others))
-    return pa.concat_arrays([usual, others]).take(pa.array(order))
+    order[~is_usual] = len(usual) + np.arange(len(other_values))
+    return pa.concat_arrays([usual, other_values]).take(pa.array(order))
 
 
 _FRAME = (1 << FILE_SHIFT) - 1

@@ -12,7 +12,7 @@ from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
-from dcpinspect.streams.grouping import Groups, Names
+from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.room import REQUEST
 from dcpinspect.streams.rows import GREATEST, LEAST, Snapshots, Stream, Streams
@@ -28,15 +28,15 @@ MOST = 1000
 
 def rollback_gaps(streams: Streams) -> list[Extra]:
     """Returns the gaps of rollbacks: a request from S answered with a rollback to r below S makes a gap from r to S."""
-    found = []
+    gaps = []
     rolled = np.flatnonzero((streams.answer == w.A_ROLLBACK) & (streams.rollback < streams.request.start))
     for number in rolled.tolist():
         start = int(streams.request.start[number])
         before = min(start + 1, GREATEST)
         rows = (int(streams.opened.row[number]), int(streams.answered.row[number]))
         times = (int(streams.opened.time[number]), int(streams.answered.time[number]))
-        found.append(Extra(number, int(streams.rollback[number]), before, w.ROLLBACK, rows, int(streams.opened.frame[number]), times))
-    return found
+        gaps.append(Extra(number, int(streams.rollback[number]), before, w.ROLLBACK, rows, int(streams.opened.frame[number]), times))
+    return gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +59,17 @@ def resumed_gaps(
     sight: Visibility,
 ) -> list[Extra]:
     """Returns the gaps before accepted streams that start above what the same client's stream before had received; both captured whole."""
-    found = []
+    gaps = []
     incomplete = _incomplete(sight, clients, links)
     taken = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~unread.streams
     most = 1 + max([int(streams.connection.max(initial=0)), *clients])
-    names = Names({number: client.name for number, client in clients.items()}, most)
-    hosts = Names({number: client.host for number, client in clients.items()}, most)
+    names = NameNumbers({number: client.name for number, client in clients.items()}, most)
+    hosts = NameNumbers({number: client.host for number, client in clients.items()}, most)
     order = np.argsort(streams.opened.time, kind="stable")
     order = order[taken[order] & (names.of[streams.connection[order]] >= 0)]
-    mine = Groups([names.of[streams.connection], streams.vbucket, streams.sid], order)
-    before_of, of_host = mine.previous, Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order)
-    went_on = _latest_before(streams, mine)
+    client_groups = Groups([names.of[streams.connection], streams.vbucket, streams.sid], order)
+    before_of, of_host = client_groups.previous, Groups([hosts.of[streams.connection], streams.vbucket, streams.sid], order)
+    went_on = _latest_before(streams, client_groups)
     later = order[before_of[order] >= 0]
     old_of = before_of[later]
     may_skip = (streams.answer[later] == w.A_ACCEPTED) & (streams.request.flags[later] & FROM_LATEST == 0)
@@ -99,32 +99,32 @@ def resumed_gaps(
             continue
         rows = (int(old.at.row), int(stream.opened.row))
         end = min(int(stream.request.start) + 1, GREATEST)
-        found.append(Extra(number, int(old.position), end, w.RESUMED, rows, int(old.at.frame), (int(old.at.time), time_ns)))
-    return found
+        gaps.append(Extra(number, int(old.position), end, w.RESUMED, rows, int(old.at.frame), (int(old.at.time), time_ns)))
+    return gaps
 
 
 def _incomplete(sight: Visibility, clients: Mapping[int, Client], links: Mapping[int, Link]) -> dict[str, list[Link]]:
     """Returns incomplete connections by name of the client; by host if the client is not known."""
-    found: dict[str, list[Link]] = defaultdict(list)
+    links_of_client: dict[str, list[Link]] = defaultdict(list)
     for number, client in clients.items():
         link = links[number]
         if not sight.is_complete(number):
-            found[client.name if client.is_named else client.host].append(link)
-    return found
+            links_of_client[client.name if client.is_named else client.host].append(link)
+    return links_of_client
 
 
 def _latest_before(streams: Streams, groups: Groups) -> Table:
     """Returns, for each stream of the groups, the latest time of all streams before it in its group; ``LEAST`` for none."""
-    rows, found = groups.rows, np.full(len(streams), LEAST, dtype=np.int64)
+    rows, latest_seqnos = groups.rows, np.full(len(streams), LEAST, dtype=np.int64)
     latest = streams.latest.time[rows]
     rank = np.argsort(np.argsort(latest, kind="stable"), kind="stable")
     above = np.repeat(np.arange(len(groups)), groups.counts) * len(rows)  # so that the greatest rank so far begins anew with each group
     greatest = np.maximum.accumulate(rank + above) - above
     has_before = np.ones(len(rows), dtype=np.bool_)
     has_before[groups.begins] = False
-    places = np.flatnonzero(has_before)
-    found[rows[places]] = np.sort(latest)[greatest[places - 1]]
-    return found
+    indices = np.flatnonzero(has_before)
+    latest_seqnos[rows[indices]] = np.sort(latest)[greatest[indices - 1]]
+    return latest_seqnos
 
 
 def _is_over(stream: Stream, time_ns: int, links: Mapping[int, Link]) -> bool:

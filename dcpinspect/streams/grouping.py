@@ -17,13 +17,13 @@ VBUCKET_BITS = 17
 """Bits for the vbucket in a number that stands for something and a vbucket."""
 
 
-class Names:
+class NameNumbers:
     """Numbers that stand for the names of connections."""
 
     def __init__(self, names: Mapping[int, Hashable], connections: int) -> None:
         """``names``: by connection. ``connections``: greater than all numbers of connections."""
         self.words: list[Any] = list(dict.fromkeys(names.values()))
-        self._numbers = {name: place for place, name in enumerate(self.words)}
+        self._numbers = {name: number for number, name in enumerate(self.words)}
         self.of: Table = np.full(connections, -1, dtype=np.int64)
         """Number of the name, by connection; -1 for connections without a name."""
         for connection, name in names.items():
@@ -65,8 +65,8 @@ class Groups:
 
     def __getitem__(self, group: int) -> list[int]:
         begin = int(self.begins[group])
-        found: list[int] = self.rows[begin : begin + int(self.counts[group])].tolist()
-        return found
+        rows: list[int] = self.rows[begin : begin + int(self.counts[group])].tolist()
+        return rows
 
     def values(self) -> Iterator[list[int]]:
         """Returns the rows of each group."""
@@ -74,49 +74,49 @@ class Groups:
 
     def before(self, row: int, most: int) -> list[int]:
         """Returns the rows before a row in its group, at most so many, the nearest first."""
-        place = int(self._places[row])
-        found: list[int] = self.rows[max(int(self.begins[self.of[row]]), place - most) : place][::-1].tolist()
-        return found
+        position = int(self._places[row])
+        earlier_rows: list[int] = self.rows[max(int(self.begins[self.of[row]]), position - most) : position][::-1].tolist()
+        return earlier_rows
 
     @cached_property
     def _places(self) -> Table:
         """Where each row of the table stands in ``rows``."""
-        found = np.full(len(self.of), -1, dtype=np.int64)
-        found[self.rows] = np.arange(len(self.rows))
-        return found
+        positions = np.full(len(self.of), -1, dtype=np.int64)
+        positions[self.rows] = np.arange(len(self.rows))
+        return positions
 
-    def having(self, wanted: Mask, least: int = 1) -> Iterator[list[int]]:
+    def having(self, is_wanted: Mask, least: int = 1) -> Iterator[list[int]]:
         """Yields the groups that have at least ``least`` of the wanted rows."""
-        for group in np.flatnonzero(self.sum(wanted) >= least).tolist():
+        for group in np.flatnonzero(self.sum(is_wanted) >= least).tolist():
             yield self[group]
 
     @property
     def previous(self) -> Table:
         """For each row the row before it in its group, -1 for none."""
-        found = np.full(len(self.of), -1, dtype=np.int64)
+        previous_rows = np.full(len(self.of), -1, dtype=np.int64)
         is_same = self.of[self.rows[1:]] == self.of[self.rows[:-1]]
-        found[self.rows[1:][is_same]] = self.rows[:-1][is_same]
-        return found
+        previous_rows[self.rows[1:][is_same]] = self.rows[:-1][is_same]
+        return previous_rows
 
     def greatest(self, values: Table) -> Table:
         """Returns the greatest of the values of each group's rows."""
-        found: Table = np.maximum.reduceat(values[self.rows], self.begins) if len(self) else np.zeros(0, dtype=np.int64)
-        return found
+        maxima: Table = np.maximum.reduceat(values[self.rows], self.begins) if len(self) else np.zeros(0, dtype=np.int64)
+        return maxima
 
     def greatest_later(self, values: Table, otherwise: int) -> Table:
         """Returns, for each row, the greatest value of the rows behind it in its group; ``otherwise`` if there are none.
 
         No value is below ``otherwise``.
         """
-        found = np.full(len(self.of), otherwise, dtype=np.int64)
+        later_maxima = np.full(len(self.of), otherwise, dtype=np.int64)
         backwards = self.rows[::-1]
         group = self.of[backwards]
-        known, rank = np.unique(values[backwards], return_inverse=True)
-        above = (len(self) - group) * len(known)  # so that the greatest value so far begins anew with each group
-        greatest = known[np.maximum.accumulate(rank + above) - above]
+        distinct_values, rank = np.unique(values[backwards], return_inverse=True)
+        above = (len(self) - group) * len(distinct_values)  # so that the greatest value so far begins anew with each group
+        greatest = distinct_values[np.maximum.accumulate(rank + above) - above]
         is_same = group[1:] == group[:-1]
-        found[backwards[1:][is_same]] = greatest[:-1][is_same]
-        return found
+        later_maxima[backwards[1:][is_same]] = greatest[:-1][is_same]
+        return later_maxima
 
     def sum(self, values: npt.NDArray[np.bool_] | Table) -> Table:
         """Returns the sum of the values of each group's rows."""

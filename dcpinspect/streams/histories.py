@@ -21,11 +21,11 @@ from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.records import dataclass
 from dcpinspect.streams.branches import Branches
-from dcpinspect.streams.changes import Changes, Event
+from dcpinspect.streams.changes import ChangeEvent, Changes
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.disputes import MOST_OTHERS
 from dcpinspect.streams.events import VBUCKETS, EventQuery, FoundEvents, Interval, Intervals
-from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, Names
+from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
 from dcpinspect.streams.rows import GREATEST, Streams
 from dcpinspect.streams.server_reports import LOG
 
@@ -68,7 +68,7 @@ class Contradiction:
     count: int = 0
     seqnos: list[int] = field(default_factory=list)
     """Biased seqnos of the first differences and the last one."""
-    events: dict[int, tuple[Event, Event]] = field(default_factory=dict)
+    events: dict[int, tuple[ChangeEvent, ChangeEvent]] = field(default_factory=dict)
     """The event of each of the two streams, by seqno."""
     rows: Rows = field(default_factory=lambda: NO_ROWS)
     """Rows of all messages that differ; empty unless somebody wants them."""
@@ -79,7 +79,7 @@ class Contradiction:
         self.seqnos = [*(*self.seqnos[:SHOWN], *seqnos[:SHOWN])[:SHOWN], *([seqnos[-1]] if self.count > SHOWN else [])]
 
 
-class Pair(Struct[T]):
+class StreamPair(Struct[T]):
     """Two streams, and the seqnos of one branch that both may have, biased."""
 
     first: T = count("The stream that was opened first.")
@@ -89,82 +89,84 @@ class Pair(Struct[T]):
     are_alike: T = count("1 if both are shown values in the same way.")
 
 
-class Pairs(Pair[Ints], Table[Pair]):
+class StreamPairs(StreamPair[Ints], Table[StreamPair]):
     """The pairs of streams of a reading."""
 
 
-Differ = Callable[[EventQuery, Pairs], tuple[Sequence[Contradiction], int]]
+Differ = Callable[[EventQuery, StreamPairs], tuple[Sequence[Contradiction], int]]
 """Compares the wanted changes. Returns the contradictions, and the first vbucket for which there was no room."""
 
 
-def contradictions(changes: Callable[[int], Changes], pairs: Pairs, since: int = 0, *, keeps_rows: bool = False) -> list[Contradiction]:
+def contradictions(
+    changes: Callable[[int], Changes], pairs: StreamPairs, since: int = 0, *, keeps_rows: bool = False
+) -> list[Contradiction]:
     """Returns how streams differ, without events.
 
     ``changes``: returns the changes of a stream. ``since``: of two differing messages, one at least comes after this row.
     """
-    found: dict[tuple[int, int, str], Contradiction] = {}
+    contradiction_of: dict[tuple[int, int, str], Contradiction] = {}
     for block in _blocks(changes, pairs):
-        for pair, cause, mine, theirs in block.differences(since):
-            one = found.setdefault((pair.first, pair.second, cause), Contradiction((pair.first, pair.second), cause))
-            one.add(mine.seqno.tolist(), len(mine))
+        for pair, cause, own_changes, other_changes in block.differences(since):
+            contradiction = contradiction_of.setdefault((pair.first, pair.second, cause), Contradiction((pair.first, pair.second), cause))
+            contradiction.add(own_changes.seqno.tolist(), len(own_changes))
             if keeps_rows:
-                one.rows = np.concatenate((one.rows, mine.row, theirs.row))
-    return list(found.values())
+                contradiction.rows = np.concatenate((contradiction.rows, own_changes.row, other_changes.row))
+    return list(contradiction_of.values())
 
 
 class _Block:
     """Pairs that are compared at once, with the changes of their streams: many pairs have only few changes each."""
 
-    def __init__(self, pairs: Pairs, changes: Mapping[int, Changes]) -> None:
+    def __init__(self, pairs: StreamPairs, changes: Mapping[int, Changes]) -> None:
         """``changes``: the changes by stream."""
         self.pairs, self._changes = pairs, changes
 
-    def differences(self, since: int) -> Iterator[tuple[Pair, str, Changes, Changes]]:
+    def differences(self, since: int) -> Iterator[tuple[StreamPair, str, Changes, Changes]]:
         """Yields (pair, cause, changes of the first, changes of the second) of what differs."""
-        place = {stream: number for number, stream in enumerate(self._changes)}
+        table_number = {stream: number for number, stream in enumerate(self._changes)}
         tables = [_first_of_each(table) for table in self._changes.values()]
-        whole = Changes.joined(tables)
+        changes = Changes.joined(tables)
         bounds = np.cumsum([0, *map(len, tables)])
-        seqnos, rank = np.unique(whole.seqno, return_inverse=True)
+        seqnos, rank = np.unique(changes.seqno, return_inverse=True)
         key = np.repeat(np.arange(len(tables)), np.diff(bounds)) * (len(seqnos) + 1) + rank  # rises
         ones, twos, lows, highs, alike = (getattr(self.pairs, name) for name in ("first", "second", "low", "high", "are_alike"))
-        ones, twos = (np.array([place[stream] for stream in column.tolist()]) for column in (ones, twos))
+        ones, twos = (np.array([table_number[stream] for stream in column.tolist()]) for column in (ones, twos))
         step = len(seqnos) + 1
         first = np.searchsorted(key, ones * step + np.searchsorted(seqnos, lows))
         count = np.searchsorted(key, ones * step + np.searchsorted(seqnos, highs, "right")) - first
         pair = np.repeat(np.arange(len(ones)), count)
         of_one = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + first[pair]
-        wanted = twos[pair] * step + rank[of_one]
-        of_two = np.minimum(np.searchsorted(key, wanted), max(0, len(key) - 1))
-        has_both = key[of_two] == wanted
+        wanted_key = twos[pair] * step + rank[of_one]
+        of_two = np.minimum(np.searchsorted(key, wanted_key), max(0, len(key) - 1))
+        has_both = key[of_two] == wanted_key
         pair, of_one, of_two = pair[has_both], of_one[has_both], of_two[has_both]
-        one, two = whole[of_one], whole[of_two]
-        left = np.maximum(one.row, two.row) > since
+        first_changes, second_changes = changes[of_one], changes[of_two]
+        is_new = np.maximum(first_changes.row, second_changes.row) > since
         cause = np.full(len(pair), -1)
-        for number, differs in enumerate(_differing(one, two)):
-            chosen = left & differs & (cause < 0) & (alike[pair] != 0 if CAUSES[number] == "value" else True)
-            cause[chosen] = number
+        for number, differs in enumerate(_differing(first_changes, second_changes)):
+            is_chosen = is_new & differs & (cause < 0) & (alike[pair] != 0 if CAUSES[number] == "value" else True)
+            cause[is_chosen] = number
         differing = np.flatnonzero(cause >= 0)
         group = pair[differing] * len(CAUSES) + cause[differing]
         order = np.argsort(group, kind="stable")
         groups, starts = np.unique(group[order], return_index=True)
         for code, rows in zip(groups.tolist(), np.split(differing[order], starts[1:]), strict=True) if len(groups) else ():
-            yield self.pairs[code // len(CAUSES)], CAUSES[code % len(CAUSES)], one[rows], two[rows]
+            yield self.pairs[code // len(CAUSES)], CAUSES[code % len(CAUSES)], first_changes[rows], second_changes[rows]
 
 
-def _blocks(changes: Callable[[int], Changes], pairs: Pairs) -> Iterator[_Block]:
-    known: dict[int, Changes] = {}
+def _blocks(changes: Callable[[int], Changes], pairs: StreamPairs) -> Iterator[_Block]:
+    changes_of: dict[int, Changes] = {}
     begin = size = 0
-    for place, both in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)):
+    for pair_number, both in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)):
         for stream in both:
-            if stream not in known:
-                known[stream] = changes(stream)
-            size += len(known[stream])
+            if stream not in changes_of:
+                changes_of[stream] = changes(stream)
+            size += len(changes_of[stream])
         if size > _AT_ONCE:
-            yield _Block(pairs[begin : place + 1], known)
-            known, begin, size = {}, place + 1, 0
+            yield _Block(pairs[begin : pair_number + 1], changes_of)
+            changes_of, begin, size = {}, pair_number + 1, 0
     if begin < len(pairs):
-        yield _Block(pairs[begin:], known)
+        yield _Block(pairs[begin:], changes_of)
 
 
 def _first_of_each(table: Changes) -> Changes:
@@ -187,8 +189,15 @@ class Histories:
 
     def renumber(self, streams: npt.NDArray[np.int64]) -> None:
         """Gives streams other numbers; ``streams``: new number by old number, -1 for streams that left."""
-        kept = [replace(one, streams=(int(streams[one.streams[0]]), int(streams[one.streams[1]]))) for one in self._found.values()]
-        self._found = {(*one.streams, one.cause): one for one in kept if min(one.streams) >= 0}
+        contradictions = [
+            replace(contradiction, streams=(int(streams[contradiction.streams[0]]), int(streams[contradiction.streams[1]])))
+            for contradiction in self._found.values()
+        ]
+        self._found = {
+            (*contradiction.streams, contradiction.cause): contradiction
+            for contradiction in contradictions
+            if min(contradiction.streams) >= 0
+        }
 
     def begin(self) -> None:
         """Forgets what was found: all streams are about to be compared."""
@@ -213,20 +222,22 @@ class Histories:
         if not len(pairs):
             return VBUCKETS
         both = np.concatenate((pairs.first, pairs.second))
-        wanted = EventQuery(streams, Intervals(both, np.tile(pairs.low, 2), np.tile(pairs.high, 2)), is_brief=True)
+        query = EventQuery(streams, Intervals(both, np.tile(pairs.low, 2), np.tile(pairs.high, 2)), is_brief=True)
         if differ is None:
-            events = look(wanted)
+            events = look(query)
             differences: Sequence[Contradiction] = contradictions(events.changes, pairs, row, keeps_rows=self.keeps_rows)
             behind = events.vbuckets
         else:
-            differences, behind = differ(wanted, pairs)
+            differences, behind = differ(query, pairs)
         fresh: dict[int, list[Interval]] = defaultdict(list)
-        for one in differences:
-            found = self._found.setdefault((*one.streams, one.cause), Contradiction(one.streams, one.cause))
-            found.add(one.seqnos, one.count)
-            found.rows = np.concatenate((found.rows, one.rows))
-            for stream in one.streams:
-                fresh[stream] += [(seqno, seqno) for seqno in found.seqnos if seqno not in found.events]
+        for difference in differences:
+            contradiction = self._found.setdefault(
+                (*difference.streams, difference.cause), Contradiction(difference.streams, difference.cause)
+            )
+            contradiction.add(difference.seqnos, difference.count)
+            contradiction.rows = np.concatenate((contradiction.rows, difference.rows))
+            for stream in difference.streams:
+                fresh[stream] += [(seqno, seqno) for seqno in contradiction.seqnos if seqno not in contradiction.events]
         if fresh:
             self._keep_events(look(EventQuery(streams, fresh)))
         return behind
@@ -236,48 +247,53 @@ class Histories:
         self.compare(look, streams, conversation)
         self._compared_row = row
 
-    def _keep_events(self, shown: FoundEvents) -> None:
-        for found in self._found.values():
-            one, two = ({event.seqno: event for event in shown.of(stream)} for stream in found.streams)
-            known = {**found.events, **{seqno: (one[seqno], two[seqno]) for seqno in one.keys() & two.keys()}}
-            found.events = {seqno: known[seqno] for seqno in found.seqnos if seqno in known}
+    def _keep_events(self, found_events: FoundEvents) -> None:
+        for contradiction in self._found.values():
+            first_events, second_events = ({event.seqno: event for event in found_events.of(stream)} for stream in contradiction.streams)
+            events = {
+                **contradiction.events,
+                **{seqno: (first_events[seqno], second_events[seqno]) for seqno in first_events.keys() & second_events.keys()},
+            }
+            contradiction.events = {seqno: events[seqno] for seqno in contradiction.seqnos if seqno in events}
 
 
-def _differing(one: Changes, two: Changes) -> tuple[Mask, Mask, Mask, Mask]:
+def _differing(first: Changes, second: Changes) -> tuple[Mask, Mask, Mask, Mask]:
     """Returns masks of changes that differ in key, in state, in CAS, in value; unknown parts do not differ."""
-    states = STATES[one.opcode], STATES[two.opcode]
-    is_document = (one.opcode != Opcode.DCP_SYSTEM_EVENT) & (two.opcode != Opcode.DCP_SYSTEM_EVENT)
-    names_key = is_document & (one.collection >= 0) & (two.collection >= 0) & (one.key >= 0) & (two.key >= 0)
-    keys = names_key & ((one.collection != two.collection) | (one.key != two.key))
-    is_same = (states[0] == states[1]) & np.isin(one.opcode, HAS_CAS)
-    cas = is_same & (one.cas != 0) & (two.cas != 0) & (one.cas != two.cas)
-    is_plain = (one.datatype == two.datatype) & (one.datatype & SNAPPY == 0) & (one.opcode == two.opcode)
-    has_body = np.isin(one.opcode, HAS_BODY)  # only some servers left part of a body in a deletion
-    values = is_same & is_plain & has_body & (one.value >= 0) & (two.value >= 0) & (one.value != two.value)
+    states = STATES[first.opcode], STATES[second.opcode]
+    is_document = (first.opcode != Opcode.DCP_SYSTEM_EVENT) & (second.opcode != Opcode.DCP_SYSTEM_EVENT)
+    names_key = is_document & (first.collection >= 0) & (second.collection >= 0) & (first.key >= 0) & (second.key >= 0)
+    keys = names_key & ((first.collection != second.collection) | (first.key != second.key))
+    is_same = (states[0] == states[1]) & np.isin(first.opcode, HAS_CAS)
+    cas = is_same & (first.cas != 0) & (second.cas != 0) & (first.cas != second.cas)
+    is_plain = (first.datatype == second.datatype) & (first.datatype & SNAPPY == 0) & (first.opcode == second.opcode)
+    has_body = np.isin(first.opcode, HAS_BODY)  # only some servers left part of a body in a deletion
+    values = is_same & is_plain & has_body & (first.value >= 0) & (second.value >= 0) & (first.value != second.value)
     return keys, states[0] & states[1] == 0, cas, values
 
 
 def _shown_as(conversation: Conversation, connections: int) -> Rows:
     """Returns, by connection, the flags of its open that change how values are shown; -1 where they are not known."""
-    found = np.full(connections, -1, dtype=np.int64)
+    flags = np.full(connections, -1, dtype=np.int64)
     for number, session in conversation.sessions.items():
         if number < connections and session.open_flags is not None:
-            found[number] = session.open_flags & AS_STORED
-    return found
+            flags[number] = session.open_flags & AS_STORED
+    return flags
 
 
-def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> Pairs:
+def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> StreamPairs:
     """Returns pairs of streams, from a vbucket on, that may share seqnos of one branch, and these seqnos."""
     has_log = (streams.log >= 0) & (streams.seen > 0)
-    places, counts = np.unique(streams.vbucket[has_log], return_counts=True)
-    numbers = np.flatnonzero(has_log & np.isin(streams.vbucket, places[(counts > 1) & (places >= vbucket)]))
+    vbuckets, counts = np.unique(streams.vbucket[has_log], return_counts=True)
+    numbers = np.flatnonzero(has_log & np.isin(streams.vbucket, vbuckets[(counts > 1) & (vbuckets >= vbucket)]))
     if not len(numbers):
-        return Pairs.zeros(0)
+        return StreamPairs.zeros(0)
     reports = conversation.reports
     branches = Branches.of(conversation.logs)
-    told = reports[(reports.kind == LOG) & (reports.log >= 0)]
+    log_reports = reports[(reports.kind == LOG) & (reports.log >= 0)]
     answers = streams.log >= 0
-    logs = np.concatenate((streams.log[answers] << VBUCKET_BITS | streams.vbucket[answers], told.log << VBUCKET_BITS | told.vbucket))
+    logs = np.concatenate(
+        (streams.log[answers] << VBUCKET_BITS | streams.vbucket[answers], log_reports.log << VBUCKET_BITS | log_reports.vbucket)
+    )
     logs = np.unique(logs)
     logs, of_logs = logs >> VBUCKET_BITS, logs & ((1 << VBUCKET_BITS) - 1)
     # the seqnos of each branch of each stream; a log whose branches are not in order says nothing
@@ -295,39 +311,44 @@ def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> Pairs:
     branch, start = of_branch.of[is_part], branches.seqno[entry]
     low, high = np.maximum(start + (start < GREATEST), streams.first[stream]), np.minimum(streams.last[stream], ends[branch])
     is_there = (branches.uuid[entry] != 0) & (low <= high) & (start < GREATEST)
-    parts = np.column_stack((branch, stream, low, high))[is_there]
-    return _overlaps(parts[np.argsort(parts[:, 0], kind="stable")], streams, conversation)
+    branch_ranges = np.column_stack((branch, stream, low, high))[is_there]
+    return _overlaps(branch_ranges[np.argsort(branch_ranges[:, 0], kind="stable")], streams, conversation)
 
 
-def _overlaps(parts: Rows, streams: Streams, conversation: Conversation) -> Pairs:
+def _overlaps(branch_ranges: Rows, streams: Streams, conversation: Conversation) -> StreamPairs:
     """Returns the pairs of each part and near parts before it that overlap; not those of two buckets known to differ.
 
-    ``parts``: sorted by branch; columns are the branch, the stream, and the first and last seqno of the branch that the stream may have.
+    ``branch_ranges``: sorted by branch; columns are the branch, the stream, and the first and last seqno of the branch that the stream may
+    have.
     """
-    branch, stream, low, high = parts.T
+    branch, stream, low, high = branch_ranges.T
     connections = 1 + int(streams.connection.max(initial=0))
-    known = {number: one.bucket for number, one in conversation.sessions.items() if number < connections and one.bucket is not None}
+    bucket_of = {
+        number: session.bucket for number, session in conversation.sessions.items() if number < connections and session.bucket is not None
+    }
     connection = streams.connection[stream]
-    bucket = Names(known, connections).of[connection]
+    bucket = NameNumbers(bucket_of, connections).of[connection]
     near = np.zeros(len(stream), dtype=np.int64)
-    found: list[tuple[Rows, Rows]] = []
+    overlapping: list[tuple[Rows, Rows]] = []
     for back in range(1, _NEAR + 1):
-        one = np.arange(back, len(stream))
-        one = one[(branch[one] == branch[one - back]) & (near[one] < MOST_OTHERS)]
-        if not len(one):
+        later = np.arange(back, len(stream))
+        later = later[(branch[later] == branch[later - back]) & (near[later] < MOST_OTHERS)]
+        if not len(later):
             break
-        other = one - back
-        meets = np.maximum(low[one], low[other]) <= np.minimum(high[one], high[other])
-        meets &= (bucket[one] == bucket[other]) | (bucket[one] < 0) | (bucket[other] < 0)
-        near[one[meets]] += 1
-        found.append((one[meets], other[meets]))
-    two, one = (np.concatenate([NO_ROWS, *column]) for column in zip(*found, strict=True)) if found else (NO_ROWS, NO_ROWS)
-    order = np.argsort(two, kind="stable")
-    two, one = two[order], one[order]
-    shown = _shown_as(conversation, connections)
-    flags, others = shown[connection[one]], shown[connection[two]]
-    pairs = Pairs.zeros(len(one))
-    pairs.first, pairs.second = stream[one], stream[two]
-    pairs.low, pairs.high = np.maximum(low[one], low[two]), np.minimum(high[one], high[two])
-    pairs.are_alike = (flags >= 0) & (flags == others)
+        earlier = later - back
+        meets = np.maximum(low[later], low[earlier]) <= np.minimum(high[later], high[earlier])
+        meets &= (bucket[later] == bucket[earlier]) | (bucket[later] < 0) | (bucket[earlier] < 0)
+        near[later[meets]] += 1
+        overlapping.append((later[meets], earlier[meets]))
+    later, earlier = (
+        (np.concatenate([NO_ROWS, *column]) for column in zip(*overlapping, strict=True)) if overlapping else (NO_ROWS, NO_ROWS)
+    )
+    order = np.argsort(later, kind="stable")
+    later, earlier = later[order], earlier[order]
+    shown_flags = _shown_as(conversation, connections)
+    flags, other_flags = shown_flags[connection[earlier]], shown_flags[connection[later]]
+    pairs = StreamPairs.zeros(len(earlier))
+    pairs.first, pairs.second = stream[earlier], stream[later]
+    pairs.low, pairs.high = np.maximum(low[earlier], low[later]), np.minimum(high[earlier], high[later])
+    pairs.are_alike = (flags >= 0) & (flags == other_flags)
     return pairs

@@ -19,7 +19,7 @@ MOST = 1 << 20
 """Number of entries kept. With more, neighbours become one entry: so many events between two seqnos."""
 
 
-class Item(Struct[T]):
+class EventRow(Struct[T]):
     """An event, or neighbouring events that were merged into one entry."""
 
     connection: T = number("Its connection.")
@@ -33,7 +33,7 @@ class Item(Struct[T]):
     until: T = number("Time of the latest.")
 
 
-class Items(Item[Ints], StructRows[Item]):
+class Items(EventRow[Ints], StructRows[EventRow]):
     """The events of a vbucket."""
 
 
@@ -70,26 +70,33 @@ class VbucketItems:
         is_own: Mask = (batch.vbucket.values == self._vbucket) & batch.vbucket.known
         if self._connections:
             is_own &= np.any([(batch.connection >= span.start) & (batch.connection < span.stop) for span in self._connections], axis=0)
-        own: columns.Rows = np.flatnonzero(is_own)
-        if len(own):
+        own_rows: columns.Rows = np.flatnonzero(is_own)
+        if len(own_rows):
             decoded = batch.decoded
             seqno = decoded.numbers.get("by_seqno", columns.NumberColumn(np.zeros(len(batch), np.uint64), None))
-            told = kinds(batch)[0][own], batch.connection[own], batch.row[own], decoded.sid.take(own), seqno.take(own), batch.time_ns[own]
-            self.take(Own(*told))
-        return own
+            own_columns = (
+                kinds(batch)[0][own_rows],
+                batch.connection[own_rows],
+                batch.row[own_rows],
+                decoded.sid.take(own_rows),
+                seqno.take(own_rows),
+                batch.time_ns[own_rows],
+            )
+            self.take(Own(*own_columns))
+        return own_rows
 
-    def take(self, own: Own) -> None:
+    def take(self, messages: Own) -> None:
         """Takes the next messages of the vbucket."""
-        kind = own.kind
-        for connection in np.unique(own.connection).tolist():
-            mine = own.connection == connection
-            self.last_rows[connection] = int(own.row[mine][-1])
-            asked = np.flatnonzero(mine & ((kind == REQUEST) | (kind == UNREADABLE_REQUEST)))
-            events = np.flatnonzero(mine & (kind >= EVENT) & (kind <= ABORT))
+        kind = messages.kind
+        for connection in np.unique(messages.connection).tolist():
+            is_on_connection = messages.connection == connection
+            self.last_rows[connection] = int(messages.row[is_on_connection][-1])
+            request_rows = np.flatnonzero(is_on_connection & ((kind == REQUEST) | (kind == UNREADABLE_REQUEST)))
+            events = np.flatnonzero(is_on_connection & (kind >= EVENT) & (kind <= ABORT))
             before = self._requests.get(connection, 0)
-            self._requests[connection] = before + len(asked)
+            self._requests[connection] = before + len(request_rows)
             if len(events):
-                self._add(own, events, before + np.searchsorted(asked, events))
+                self._add(messages, events, before + np.searchsorted(request_rows, events))
         if self._size > self._most:
             self._merge()
 
@@ -98,16 +105,16 @@ class VbucketItems:
         """The entries; in order of rows as long as no neighbours were merged."""
         return Items.joined([self._kept, *self._fresh])
 
-    def _add(self, own: Own, events: columns.Rows, requests: Ints) -> None:
-        table, sid = Items.zeros(len(events)), own.sid.take(events)
-        table.connection, table.row = own.connection[events], own.row[events]
+    def _add(self, messages: Own, events: columns.Rows, requests: Ints) -> None:
+        table, sid = Items.zeros(len(events)), messages.sid.take(events)
+        table.connection, table.row = messages.connection[events], messages.row[events]
         table.sid = sid.values.astype(np.int64)
         if sid.valid is not None:
             table.sid[~sid.valid] = -1
         table.requests = requests
-        table.first = table.last = biased(own.seqno.values[events])
+        table.first = table.last = biased(messages.seqno.values[events])
         table.count[:] = 1
-        table.time = table.until = own.time_ns[events]
+        table.time = table.until = messages.time_ns[events]
         self._fresh.append(table)
         self._size += len(table)
 
@@ -118,8 +125,8 @@ class VbucketItems:
             table = table[np.lexsort((table.first, table.requests, table.sid, table.connection))]
             changes = [np.diff(column) != 0 for column in (table.connection, table.sid, table.requests)]
             begins = np.concatenate(([True], np.any(changes, axis=0)))
-            place = np.arange(len(table)) - np.maximum.accumulate(np.where(begins, np.arange(len(table)), 0))
-            starts = np.flatnonzero(place % 2 == 0)
+            position = np.arange(len(table)) - np.maximum.accumulate(np.where(begins, np.arange(len(table)), 0))
+            starts = np.flatnonzero(position % 2 == 0)
             merged = table[starts]
             merged.row = np.minimum.reduceat(table.row, starts)
             merged.last = np.maximum.reduceat(table.last, starts)

@@ -11,7 +11,7 @@ from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
 from dcpinspect.streams import kinds as k
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import clear
-from dcpinspect.streams.rows import LEAST, Anomalies, Counts, Message, Messages, Place, Snapshots, Stream, Streams
+from dcpinspect.streams.rows import LEAST, Anomalies, Message, MessageRow, Messages, RowCounts, Snapshots, Stream, Streams
 from dcpinspect.streams.seqnos import is_beside
 
 
@@ -35,7 +35,7 @@ class KeyEvents(KeyEvent[Ints], StructRows[KeyEvent]):
     """The events of a batch."""
 
 
-class Entry(Struct[T]):
+class KeyRow(Struct[T]):
     """What is known of a key of a stream, of a collection, or of the stream itself."""
 
     stream: T = number("The stream.")
@@ -47,14 +47,14 @@ class Entry(Struct[T]):
     prepared: T = number(
         "Seqno of the prepare that is pending, biased, LEAST for none; of the stream itself, of the latest prepare without a key."
     )
-    at: Place[T] = nested(Place, "The event that ``seqno`` or ``cas`` is of.")
+    at: MessageRow[T] = nested(MessageRow, "The event that ``seqno`` or ``cas`` is of.")
 
 
-class Entries(Entry[Ints], StructRows[Entry]):
+class KeyRows(KeyRow[Ints], StructRows[KeyRow]):
     """The entries of a reading."""
 
 
-class Marks(Struct[T]):
+class KeyFill(Struct[T]):
     """How full the entries are."""
 
     used: T = number("Entries in use.")
@@ -70,11 +70,11 @@ class KeyTables(Tables):
     streams: Streams
     snapshots: Snapshots
     anomalies: Anomalies
-    counts: Counts
-    entries: Entries
+    counts: RowCounts
+    entries: KeyRows
     slots: Ints
     """Number of the entry in each slot, by hash; -1 for none."""
-    marks: Marks
+    marks: KeyFill
     seed: int
     """Secret start of hashes: clients choose keys, but must not be able to choose which keys collide."""
 
@@ -111,17 +111,17 @@ def entry_of(tables: KeyTables, stream: int, key: int, row: int) -> int:
 
 
 @inline
-def entry_from(tables: KeyTables, at: int, stream: int, key: int, row: int) -> int:
-    """Returns the number of the entry for a key of a stream, searched from slot ``at``; adds the entry if it is new."""
-    while tables.slots[at] >= 0:
-        entry = tables.entries[tables.slots[at]]
+def entry_from(tables: KeyTables, slot: int, stream: int, key: int, row: int) -> int:
+    """Returns the number of the entry for a key of a stream, searched from slot ``slot``; adds the entry if it is new."""
+    while tables.slots[slot] >= 0:
+        entry = tables.entries[tables.slots[slot]]
         if entry.key == key and entry.stream == stream:
             entry.row = row
-            return int(tables.slots[at])
-        at = (at + 1) & (len(tables.slots) - 1)
+            return int(tables.slots[slot])
+        slot = (slot + 1) & (len(tables.slots) - 1)
     h = tables.marks.used
     tables.marks.used = h + 1
-    tables.slots[at] = h
+    tables.slots[slot] = h
     entry = tables.entries[h]
     entry.stream = stream
     entry.key = key
@@ -158,10 +158,10 @@ def refill_entries(tables: KeyTables) -> None:
     """Enters the used entries into empty slots."""
     for h in range(tables.marks.used):
         entry = tables.entries[h]
-        at = slot_of(entry.stream, entry.key, tables.seed, len(tables.slots))
-        while tables.slots[at] >= 0:
-            at = (at + 1) & (len(tables.slots) - 1)
-        tables.slots[at] = h
+        slot = slot_of(entry.stream, entry.key, tables.seed, len(tables.slots))
+        while tables.slots[slot] >= 0:
+            slot = (slot + 1) & (len(tables.slots) - 1)
+        tables.slots[slot] = h
 
 
 @inline
@@ -260,14 +260,14 @@ def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso
             tell(tables, w.MANIFEST_BACKWARDS, message, h, event.uid, entry.cas)
         entry.cas = event.uid
         entry.at = message.place
-    what = event.event
-    if event.collection < 0 or (what != BEGIN_COLLECTION and what != END_COLLECTION and what != MODIFY_COLLECTION):
+    event_id = event.event
+    if event.collection < 0 or (event_id != BEGIN_COLLECTION and event_id != END_COLLECTION and event_id != MODIFY_COLLECTION):
         return
-    of = tables.entries[entry_of(tables, message.stream, OF_COLLECTION - event.collection, row)]
-    if of.snapshot == NEW or message.seqno > of.seqno:
-        of.snapshot = OVER if what == END_COLLECTION else BEGUN
-        of.seqno = message.seqno
-        of.at = message.place
+    collection_entry = tables.entries[entry_of(tables, message.stream, OF_COLLECTION - event.collection, row)]
+    if collection_entry.snapshot == NEW or message.seqno > collection_entry.seqno:
+        collection_entry.snapshot = OVER if event_id == END_COLLECTION else BEGUN
+        collection_entry.seqno = message.seqno
+        collection_entry.at = message.place
 
 
 @inline
@@ -280,8 +280,8 @@ def on_document(tables: KeyTables, message: Message, event: KeyEvent, is_certain
         on_collection(tables, message, event.collection, entry_of(tables, message.stream, OF_COLLECTION - event.collection, row))
     if event.key < 0:
         if message.kind == k.PREPARE:
-            of = tables.entries[entry_of(tables, message.stream, OF_STREAM, row)]
-            of.prepared = max(of.prepared, message.seqno)
+            entry = tables.entries[entry_of(tables, message.stream, OF_STREAM, row)]
+            entry.prepared = max(entry.prepared, message.seqno)
         return
     h = event.entry
     if h < 0:

@@ -6,12 +6,12 @@ from dcpinspect.kernels.kernel import inline
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams.kinds import BY_START, IS_LOST
 from dcpinspect.streams.lookup import BACK, losses_of, open_stream
-from dcpinspect.streams.rows import CUT_VALUE, Connection, EarlyAnswer, Key, Message, Stream
-from dcpinspect.streams.state import State
+from dcpinspect.streams.rows import CUT_VALUE, ConnectionRow, EarlyAnswer, Message, Stream, StreamKey
+from dcpinspect.streams.state import ReadingState
 
 
 @inline
-def question_before_answer(state: State, message: Message, key: Key) -> int:
+def question_before_answer(state: ReadingState, message: Message, key: StreamKey) -> int:
     """Returns the question before a late request, with its key and opaque, whose answer came after the late request; -1 for none.
 
     A client that asks again under an opaque has had its first answer. So that first answer was lost, and the answer given to the question
@@ -31,7 +31,7 @@ def question_before_answer(state: State, message: Message, key: Key) -> int:
 
 
 @inline
-def ask_instead(state: State, message: Message, key: Key, q: int) -> None:
+def ask_instead(state: ReadingState, message: Message, key: StreamKey, q: int) -> None:
     """Puts a request in the place of question ``q``, which becomes a stream of its own with an unknown answer."""
     number = state.questions[q].stream
     old = state.streams[number]
@@ -54,37 +54,37 @@ def ask_instead(state: State, message: Message, key: Key, q: int) -> None:
 
 
 @inline
-def implicit_stream(state: State, message: Message, st: int) -> int:
+def implicit_stream(state: ReadingState, message: Message, st: int) -> int:
     """Returns the first stream, from ``st`` backwards, that may have begun with a request that was not read by then; -1 for none."""
-    found = -1
+    stream_number = -1
     for _ in range(BACK):
         if st < 0:
             break
         stream = state.streams[st]
         is_unasked = stream.request.form == 0 and stream.request.filter != CUT_VALUE and stream.opaque == message.opaque
         if is_unasked and stream.latest.time > message.place.time and not 0 < stream.finished.time < message.place.time:
-            found = st
+            stream_number = st
         st = stream.previous
-    return int(found)
+    return int(stream_number)
 
 
 @inline
-def begin_late(state: State, message: Message, stream: Stream) -> None:
+def begin_late(state: ReadingState, message: Message, stream: Stream) -> None:
     """The stream had begun by the time its request was read: what it did not bring from the seqno asked for on is a gap all the same."""
     if stream.request.form == 0 or stream.request.flags & FROM_LATEST != 0:
         return
     losses = losses_by(state, state.connections[stream.connection], message.place.time)
-    at = stream.answered if stream.answered.row > 0 else message.place
+    place = stream.answered if stream.answered.row > 0 else message.place
     if stream.has_position == 0 and stream.seen == 0:
         stream.has_position = 1
         stream.position = stream.request.start
         stream.position_by = BY_START
         stream.position_losses = losses
-        stream.at = at
+        stream.at = place
     elif stream.open_gap >= 0 and stream.request.start < state.gaps[stream.open_gap].before - 1:
         gap = state.gaps[stream.open_gap]
         gap.after = stream.request.start
-        gap.begins = at
+        gap.begins = place
         gap.losses -= losses
         if gap.losses == 0 and gap.unreadable < 0:
             gap.flags &= ~IS_LOST
@@ -92,7 +92,7 @@ def begin_late(state: State, message: Message, stream: Stream) -> None:
 
 
 @inline
-def losses_by(state: State, connection: Connection, time: int) -> int:
+def losses_by(state: ReadingState, connection: ConnectionRow, time: int) -> int:
     """Losses in the producer's direction of a connection before a time."""
     losses, loss = losses_of(connection), connection.last_loss[connection.producer]
     while loss >= 0 and state.losses[loss].after_time > time:
@@ -102,23 +102,23 @@ def losses_by(state: State, connection: Connection, time: int) -> int:
 
 
 @inline
-def is_answered_between(state: State, answer: EarlyAnswer, stream: Stream) -> bool:
+def is_answered_between(state: ReadingState, answer: EarlyAnswer, stream: Stream) -> bool:
     """Returns whether another request with its opaque was answered after this answer and before the stream began."""
     for r in range(len(state.early_answers)):
-        other = state.early_answers[r]
-        is_same = other.connection == answer.connection and other.opaque == answer.opaque
-        if is_same and answer.place.row < other.place.row < stream.opened.row:
+        early_answer = state.early_answers[r]
+        is_same = early_answer.connection == answer.connection and early_answer.opaque == answer.opaque
+        if is_same and answer.place.row < early_answer.place.row < stream.opened.row:
             return True
     return False
 
 
 @inline
-def first_answer_after(state: State, message: Message) -> int:
+def first_answer_after(state: ReadingState, message: Message) -> int:
     """Returns the first answer after a request, with its opaque, among answers that found no request; -1 for none."""
-    found = -1
+    answer_number = -1
     for r in range(len(state.early_answers)):
         answer = state.early_answers[r]
         is_its = answer.connection == message.connection and answer.opaque == message.opaque and answer.place.time > message.place.time
-        if is_its and (found < 0 or answer.place.row < state.early_answers[found].place.row):
-            found = r
-    return found
+        if is_its and (answer_number < 0 or answer.place.row < state.early_answers[answer_number].place.row):
+            answer_number = r
+    return answer_number

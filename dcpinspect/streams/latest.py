@@ -37,7 +37,7 @@ class Latest(Generic[Table]):
         """Drops the oldest rows. The others move to the front as soon as they fit there, so a row is moved at most once for each row
         dropped."""
         self._start += count
-        left = len(self)
-        if self._start >= left:
-            self._table[:left] = self.rows
-            self._start, self._end = 0, left
+        remaining = len(self)
+        if self._start >= remaining:
+            self._table[:remaining] = self.rows
+            self._start, self._end = 0, remaining

@@ -20,7 +20,7 @@ from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.gaps import Amounts
 from dcpinspect.streams.rollbacks import BACK
-from dcpinspect.streams.rows import Gaps, Keys, Losses, Snapshots, Streams
+from dcpinspect.streams.rows import Gaps, Keys, SeqnoLosses, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, NOT_ACCEPTED
@@ -45,16 +45,16 @@ class Left(Portable):
         self._gaps: Amounts = np.zeros((0, len(w.CAUSES)), dtype=np.int64), np.zeros((0, len(w.CAUSES)))
 
     @classmethod
-    def joined(cls, parts: Sequence[Left], streams: Sequence[Ints]) -> Self:
+    def joined(cls, readings: Sequence[Left], streams: Sequence[Ints]) -> Self:
         """Joins the counts of readings of different connections; no stream may have left them. ``streams``: for each reading, the new
         numbers of its streams."""
-        whole, count = cls(), sum(map(len, streams))
-        whole._snapshots, whole._gaps = whole.snapshots_of(count), whole.gaps(count)
-        for part, of in zip(parts, streams, strict=True):
-            whole._snapshots[of] = part.snapshots_of(len(of))
-            for all_, own in zip(whole._gaps, part.gaps(len(of)), strict=True):
-                all_[of] = own
-        return whole
+        joined_tables, count = cls(), sum(map(len, streams))
+        joined_tables._snapshots, joined_tables._gaps = joined_tables.snapshots_of(count), joined_tables.gaps(count)
+        for reading, new_numbers in zip(readings, streams, strict=True):
+            joined_tables._snapshots[new_numbers] = reading.snapshots_of(len(new_numbers))
+            for all_, gap_column in zip(joined_tables._gaps, reading.gaps(len(new_numbers)), strict=True):
+                all_[new_numbers] = gap_column
+        return joined_tables
 
     @property
     def counts(self) -> Ints:
@@ -88,9 +88,9 @@ class Left(Portable):
 
 def _padded(table: npt.NDArray[T], rows: int) -> npt.NDArray[T]:
     """Returns a copy with so many rows; new rows are zero."""
-    found: npt.NDArray[T] = np.zeros((rows, *table.shape[1:]), table.dtype)
-    found[: len(table)] = table
-    return found
+    padded: npt.NDArray[T] = np.zeros((rows, *table.shape[1:]), table.dtype)
+    padded[: len(table)] = table
+    return padded
 
 
 def stale_gaps(gaps: Gaps, cause: Ints, before_row: int, most: int) -> Mask:
@@ -101,11 +101,11 @@ def stale_gaps(gaps: Gaps, cause: Ints, before_row: int, most: int) -> Mask:
     return is_old & ~_latest(unexplained, gaps.ends.row, most)
 
 
-def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, others: Ints, before_row: int, most: int) -> Mask:
+def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, other_streams: Ints, before_row: int, most: int) -> Mask:
     """Returns a mask of snapshots that were over before a row and that nothing needs any more.
 
-    ``gaps``: the gaps that stay. ``others``: numbers of snapshots that somebody else needs. ``most``: greatest number of unusual snapshots
-    that stay.
+    ``gaps``: the gaps that stay. ``other_streams``: numbers of snapshots that somebody else needs. ``most``: greatest number of unusual
+    snapshots that stay.
     """
     count = len(snapshots)
     order = np.lexsort((snapshots.place.row, snapshots.stream))
@@ -114,40 +114,52 @@ def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, others: 
         return np.zeros(0, dtype=np.bool_)
     is_last = np.append(stream[1:] != stream[:-1], True)
     until = np.where(is_last, _AFTER_ALL, np.append(row[1:], 0))
-    place = np.arange(count)
+    position = np.arange(count)
     is_first = np.append(True, is_last[:-1])
-    ends = np.minimum.accumulate(np.where(is_last, place, count)[::-1])[::-1]
-    own = snapshots[order]
-    is_plain = np.isin(own.state, (COMPLETE, COMPLETE_ADVANCED)) & (own.is_tainted == 0) & (own.is_overlapped == 0) & (own.flags & ACK == 0)
-    kind = types(own)
+    ends = np.minimum.accumulate(np.where(is_last, position, count)[::-1])[::-1]
+    ordered = snapshots[order]
+    is_plain = (
+        np.isin(ordered.state, (COMPLETE, COMPLETE_ADVANCED))
+        & (ordered.is_tainted == 0)
+        & (ordered.is_overlapped == 0)
+        & (ordered.flags & ACK == 0)
+    )
+    kind = types(ordered)
     is_plain[1:] &= (kind[1:] == kind[:-1]) | is_last[:-1]  # the server may have fallen back to disk
     unusual = ~is_plain
     unusual[1:] |= ~is_plain[:-1]
     unusual[:-1] |= ~is_plain[1:]
     says_most = np.zeros(count, dtype=np.bool_)
-    for value, has in ((own.end, own.layout > 0), (own.seqnos.purge, own.seqnos.present & _HAS_PURGE != 0)):
+    for value, has in ((ordered.end, ordered.layout > 0), (ordered.seqnos.purge, ordered.seqnos.present & _HAS_PURGE != 0)):
         by_value = np.lexsort((value, has, stream))
         says_most[by_value[np.append(stream[by_value][1:] != stream[by_value][:-1], True)]] = True
-    is_over = (until < before_row) & (ends - place >= BACK) & ~is_first & ~says_most
-    wanted = np.zeros(count, dtype=np.bool_)
-    for numbers in (streams.snapshot, streams.in_oso, streams.position_in, gaps.snapshot, others, np.zeros(min(1, count), dtype=np.int64)):
-        wanted[numbers[numbers >= 0]] = True
-    is_over &= ~wanted[order]
-    found = np.zeros(count, dtype=np.bool_)
-    found[order] = is_over & ~_latest(is_over & unusual, row, most)
-    return found
+    is_over = (until < before_row) & (ends - position >= BACK) & ~is_first & ~says_most
+    is_wanted = np.zeros(count, dtype=np.bool_)
+    for numbers in (
+        streams.snapshot,
+        streams.in_oso,
+        streams.position_in,
+        gaps.snapshot,
+        other_streams,
+        np.zeros(min(1, count), dtype=np.int64),
+    ):
+        is_wanted[numbers[numbers >= 0]] = True
+    is_over &= ~is_wanted[order]
+    mask = np.zeros(count, dtype=np.bool_)
+    mask[order] = is_over & ~_latest(is_over & unusual, row, most)
+    return mask
 
 
-def _latest(chosen: Mask, row: Ints, most: int) -> Mask:
+def _latest(mask: Mask, row: Ints, most: int) -> Mask:
     """Returns a mask of the latest of the chosen ones, ``most`` at most."""
-    numbers = np.flatnonzero(chosen)
-    kept = numbers[np.argsort(row[numbers], kind="stable")[-most:]]
-    found = np.zeros(len(chosen), dtype=np.bool_)
-    found[kept] = True
-    return found
+    numbers = np.flatnonzero(mask)
+    kept_numbers = numbers[np.argsort(row[numbers], kind="stable")[-most:]]
+    latest = np.zeros(len(mask), dtype=np.bool_)
+    latest[kept_numbers] = True
+    return latest
 
 
-def stale_losses(losses: Losses, most: int) -> Mask:
+def stale_losses(losses: SeqnoLosses, most: int) -> Mask:
     """Returns a mask of losses that leave.
 
     The first losses of each direction stay, and the latest of all. Those between become the last of them, which casts the doubt of all.
@@ -155,18 +167,18 @@ def stale_losses(losses: Losses, most: int) -> Mask:
     count, owner = len(losses), 2 * losses.connection + losses.direction
     if count <= most:
         return np.zeros(count, dtype=np.bool_)
-    order, place = np.argsort(owner, kind="stable"), np.arange(count)
-    own = owner[order]
-    begins = np.maximum.accumulate(np.where(np.append(True, own[1:] != own[:-1]), place, 0))
-    is_between = (order < count - most) & (place - begins >= FIRST)
-    goes_on = is_between & np.append(is_between[1:] & (own[1:] == own[:-1]), False)
+    order, position = np.argsort(owner, kind="stable"), np.arange(count)
+    ordered_owners = owner[order]
+    begins = np.maximum.accumulate(np.where(np.append(True, ordered_owners[1:] != ordered_owners[:-1]), position, 0))
+    is_between = (order < count - most) & (position - begins >= FIRST)
+    goes_on = is_between & np.append(is_between[1:] & (ordered_owners[1:] == ordered_owners[:-1]), False)
     first = order[is_between & ~np.append(False, goes_on[:-1])]
     last = order[is_between & ~goes_on]
     for column in (losses.start, losses.before_row, losses.before_frame, losses.before_time, losses.previous):
         column[last] = column[first]
-    found = np.zeros(count, dtype=np.bool_)
-    found[order[goes_on]] = True
-    return found
+    mask = np.zeros(count, dtype=np.bool_)
+    mask[order[goes_on]] = True
+    return mask
 
 
 def stale_streams(streams: Streams, keys: Keys, most: int) -> Mask:
@@ -175,23 +187,26 @@ def stale_streams(streams: Streams, keys: Keys, most: int) -> Mask:
     for numbers in (keys.live, keys.pending, keys.with_sid):
         is_over[numbers[numbers >= 0]] = False
     over = np.flatnonzero(is_over)
-    found = np.zeros(len(streams), dtype=np.bool_)
-    found[over[np.argsort(streams.latest.row[over], kind="stable")[: max(0, len(over) - most)]]] = True
-    return found
+    mask = np.zeros(len(streams), dtype=np.bool_)
+    mask[over[np.argsort(streams.latest.row[over], kind="stable")[: max(0, len(over) - most)]]] = True
+    return mask
 
 
-def before_those(chosen: Mask, streams: Streams, hosts: Mapping[int, str], closed: Ints) -> Mask:
+def before_those(mask: Mask, streams: Streams, hosts: Mapping[int, str], closed: Ints) -> Mask:
     """Returns a mask of finished streams that the same host opened before a chosen one, for the same vbucket and stream-id.
 
     ``closed``: connections whose end also ends their streams.
     """
     latest: dict[tuple[str, int, int], int] = {}
     columns = (streams.connection, streams.vbucket, streams.sid, streams.opened.time)
-    keys = [(hosts.get(one[0], ""), one[1], one[2]) for one in zip(*(column.tolist() for column in columns[:3]), strict=True)]
-    opened = columns[3].tolist()
-    for number in np.flatnonzero(chosen).tolist():
-        latest[keys[number]] = max(opened[number], latest.get(keys[number], 0))
-    found = np.isin(streams.state, _OVER) | np.isin(streams.connection, closed)
-    for number in np.flatnonzero(found).tolist():
-        found[number] = opened[number] <= latest.get(keys[number], -1)
-    return found
+    keys = [
+        (hosts.get(column_values[0], ""), column_values[1], column_values[2])
+        for column_values in zip(*(column.tolist() for column in columns[:3]), strict=True)
+    ]
+    opened_rows = columns[3].tolist()
+    for number in np.flatnonzero(mask).tolist():
+        latest[keys[number]] = max(opened_rows[number], latest.get(keys[number], 0))
+    is_over = np.isin(streams.state, _OVER) | np.isin(streams.connection, closed)
+    for number in np.flatnonzero(is_over).tolist():
+        is_over[number] = opened_rows[number] <= latest.get(keys[number], -1)
+    return is_over

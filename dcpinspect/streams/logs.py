@@ -14,7 +14,7 @@ from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.records import dataclass
 from dcpinspect.streams.conversation import Conversation
-from dcpinspect.streams.grouping import VBUCKET_BITS, Names
+from dcpinspect.streams.grouping import VBUCKET_BITS, NameNumbers
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import Streams
 from dcpinspect.streams.server_reports import LOG, At, Reports
@@ -43,7 +43,7 @@ class KnownLog:
 
     def has(self, uuid: int) -> bool:
         """Returns whether the log names a branch."""
-        return any(own == uuid for own, _ in self.entries)
+        return any(log_uuid == uuid for log_uuid, _ in self.entries)
 
 
 def told_at(log: KnownLog) -> tuple[int, int]:
@@ -61,10 +61,10 @@ def origin_of(link: Link, session: Session, sight: Visibility) -> Origin:
     return link.server, "" if sight.is_complete_so_far(link.number) else f"connection {link.number}"
 
 
-class Told(Sequence[KnownLog]):
+class LogsInOrder(Sequence[KnownLog]):
     """Failover logs in the order in which they were told; each is made when it is looked at."""
 
-    def __init__(self, logs: FailoverLogs, rows: Table, part_of: tuple[Told, int] | None = None) -> None:
+    def __init__(self, logs: FailoverLogs, rows: Table, part_of: tuple[LogsInOrder, int] | None = None) -> None:
         """``part_of``: what these were taken from, and the place where they begin in it."""
         self._logs, self._rows = logs, rows
         self._whole, self._begin = part_of or (self, 0)
@@ -73,14 +73,14 @@ class Told(Sequence[KnownLog]):
         return len(self._rows)
 
     @overload
-    def __getitem__(self, at: int) -> KnownLog: ...
+    def __getitem__(self, index: int) -> KnownLog: ...
     @overload
-    def __getitem__(self, at: slice) -> Told: ...
-    def __getitem__(self, at: int | slice) -> KnownLog | Told:
-        if not isinstance(at, slice):
-            return self._logs.log(int(self._rows[at]))
-        begin, end, _ = at.indices(len(self))
-        return Told(self._logs, self._rows[begin:end], (self._whole, self._begin + begin))
+    def __getitem__(self, index: slice) -> LogsInOrder: ...
+    def __getitem__(self, index: int | slice) -> KnownLog | LogsInOrder:
+        if not isinstance(index, slice):
+            return self._logs.log(int(self._rows[index]))
+        begin, end, _ = index.indices(len(self))
+        return LogsInOrder(self._logs, self._rows[begin:end], (self._whole, self._begin + begin))
 
     @property
     def first(self) -> int:
@@ -100,9 +100,9 @@ class Told(Sequence[KnownLog]):
 
     def place(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
         """Returns how many logs were told before a message; "right": those in the message count too."""
-        at = self._logs.told.place
+        places = self._logs.told.place
         find = bisect_right if side == "right" else bisect_left
-        return find(self._rows, (time_ns, row), key=lambda log: (at.time[log], at.row[log]))
+        return find(self._rows, (time_ns, row), key=lambda log: (places.time[log], places.row[log]))
 
 
 class FailoverLogs:
@@ -121,21 +121,23 @@ class FailoverLogs:
             (np.flatnonzero(streams.log >= 0), np.flatnonzero((streams.log < 0) & (streams.status == Status.SUCCESS)))
         )
         both = (answered, streams), (np.arange(len(reported)), reported)
-        connection, vbucket = (np.concatenate([getattr(of, name)[rows] for rows, of in both]) for name in ("connection", "vbucket"))
-        at = streams.answered, reported.place
-        time, row = (np.concatenate([getattr(of, name)[rows] for (rows, _), of in zip(both, at, strict=True)]) for name in ("time", "row"))
-        self._names = Names(self.origins, 1 + max([int(connection.max(initial=0)), *self.origins]))
+        connection, vbucket = (np.concatenate([getattr(table, name)[rows] for rows, table in both]) for name in ("connection", "vbucket"))
+        places = streams.answered, reported.place
+        time, row = (
+            np.concatenate([getattr(table, name)[rows] for (rows, _), table in zip(both, places, strict=True)]) for name in ("time", "row")
+        )
+        self._names = NameNumbers(self.origins, 1 + max([int(connection.max(initial=0)), *self.origins]))
         key = self.key(connection, vbucket)
         order = np.lexsort((row, time, key))
         order = order[key[order] >= 0]
         self.told = Reports.zeros(len(order))
         """The logs, sorted by server, by vbucket, and by when they were told."""
         is_answer = order < len(answered)
-        own, other = answered[order[is_answer]], order[~is_answer] - len(answered)
-        self.told[~is_answer] = reported[other]
+        answered_streams, reported_rows = answered[order[is_answer]], order[~is_answer] - len(answered)
+        self.told[~is_answer] = reported[reported_rows]
         for name in ("connection", "vbucket", "log"):
-            self.told.array[name][is_answer] = getattr(streams, name)[own]
-        self.told.array["place"][is_answer] = streams.array["answered"][own]
+            self.told.array[name][is_answer] = getattr(streams, name)[answered_streams]
+        self.told.array["place"][is_answer] = streams.array["answered"][answered_streams]
         self._keys = key[order]
 
     def key(self, connection: Table, vbucket: Table) -> Table:
@@ -162,7 +164,7 @@ class FailoverLogs:
         """Returns whether any log of a vbucket, on whatever server, has a branch."""
         if vbucket not in self._uuids:
             logs = np.unique(self.told.log[self.told.vbucket == vbucket]).tolist()
-            self._uuids[vbucket] = frozenset(own for log in logs for own, _ in self.entries(log))
+            self._uuids[vbucket] = frozenset(log_uuid for log in logs for log_uuid, _ in self.entries(log))
         return uuid in self._uuids[vbucket]
 
     def vbuckets_of(self, uuid: int) -> tuple[int, ...]:
@@ -171,18 +173,20 @@ class FailoverLogs:
 
     @cached_property
     def _vbuckets(self) -> Mapping[int, tuple[int, ...]]:
-        found: dict[int, dict[int, None]] = {}
+        vbuckets_of_uuid: dict[int, dict[int, None]] = {}
         for pair in np.unique(self.told.log << VBUCKET_BITS | self.told.vbucket).tolist():
             for uuid, _ in self.entries(pair >> VBUCKET_BITS):
-                found.setdefault(uuid, {})[pair & (1 << VBUCKET_BITS) - 1] = None
-        return {uuid: tuple(sorted(vbuckets)) for uuid, vbuckets in found.items()}
+                vbuckets_of_uuid.setdefault(uuid, {})[pair & (1 << VBUCKET_BITS) - 1] = None
+        return {uuid: tuple(sorted(vbuckets)) for uuid, vbuckets in vbuckets_of_uuid.items()}
 
     @cached_property
     def are_unread(self) -> Mask:
         """Whether part of a log is not in the capture, for each place of ``told``."""
         log = self.told.log
-        found = np.unique(log)
-        is_unread: Mask = np.array([not self.entries(one) for one in found.tolist()], dtype=np.bool_)[np.searchsorted(found, log)]
+        distinct_logs = np.unique(log)
+        is_unread: Mask = np.array([not self.entries(log_number) for log_number in distinct_logs.tolist()], dtype=np.bool_)[
+            np.searchsorted(distinct_logs, log)
+        ]
         return is_unread
 
     def names_after(self, stream: int, uuid: int) -> bool:
@@ -193,18 +197,18 @@ class FailoverLogs:
         first = logs.first
         if first not in self._latest:
             every = enumerate(self.told.log[first : first + len(logs)].tolist())
-            self._latest[first] = {own: place for place, log in every for own, _ in self.entries(log)}
+            self._latest[first] = {log_uuid: position for position, log in every for log_uuid, _ in self.entries(log)}
         return self._latest[first].get(uuid, -1) >= self._place_after(logs, stream)
 
-    def of(self, stream: int) -> Told:
+    def of(self, stream: int) -> LogsInOrder:
         """Returns the logs of a stream's vbucket on its server, in the order in which they were told."""
         row = self._streams[stream]
         key = self.key(np.array(row.connection), np.array(row.vbucket))
         return self._every[slice(*(int(np.searchsorted(self._keys, key, side)) for side in ("left", "right")))]
 
     @cached_property
-    def _every(self) -> Told:
-        return Told(self, np.arange(len(self.told)))
+    def _every(self) -> LogsInOrder:
+        return LogsInOrder(self, np.arange(len(self.told)))
 
     def newest(self, stream: int) -> int | None:
         """Returns the uuid of the newest branch in the log with which a stream was accepted; None without a log."""
@@ -216,11 +220,11 @@ class FailoverLogs:
         logs = self.of(stream)
         return logs[min(self._place_after(logs, stream), len(logs) - 1)] if logs else None
 
-    def after(self, stream: int) -> Told:
+    def after(self, stream: int) -> LogsInOrder:
         """Returns the logs that came after the answer of a stream."""
         logs = self.of(stream)
         return logs[self._place_after(logs, stream) :]
 
-    def _place_after(self, logs: Told, stream: int) -> int:
-        at = self._streams[stream].answered
-        return logs.place(at.time, at.row)
+    def _place_after(self, logs: LogsInOrder, stream: int) -> int:
+        answer_place = self._streams[stream].answered
+        return logs.place(answer_place.time, answer_place.row)

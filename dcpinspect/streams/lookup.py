@@ -8,13 +8,13 @@ from dcpinspect.streams import rows
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
 from dcpinspect.streams.kinds import BY_START, EVENT, MARKER, OSO, SEQNO_ADVANCED, UPR_LAYOUT
-from dcpinspect.streams.rows import Connection, Key, Message, Place, Stream
-from dcpinspect.streams.state import State
+from dcpinspect.streams.rows import ConnectionRow, Message, MessageRow, Stream, StreamKey
+from dcpinspect.streams.state import ReadingState
 
 BACK = 16
 """The greatest number of streams of a vbucket that are searched for the stream of a message that was read late."""
 
-reset_key = inline(rows.Key.resetter())
+reset_key = inline(rows.StreamKey.resetter())
 reset_stream = inline(rows.Stream.resetter())
 
 
@@ -30,26 +30,26 @@ def slot_for(connection: int, vbucket: int, sid: int, seed: int, slots: int) -> 
 
 
 @inline
-def find_key(state: State, connection: int, vbucket: int, sid: int) -> int:
+def find_key(state: ReadingState, connection: int, vbucket: int, sid: int) -> int:
     """Returns the number of a key, or -1 - (the free slot where the key belongs)."""
-    at = slot_for(connection, vbucket, sid, state.seed, len(state.slots))
-    while state.slots[at] >= 0:
-        key = state.keys[state.slots[at]]
+    slot = slot_for(connection, vbucket, sid, state.seed, len(state.slots))
+    while state.slots[slot] >= 0:
+        key = state.keys[state.slots[slot]]
         if key.vbucket == vbucket and key.connection == connection and key.sid == sid:
-            return int(state.slots[at])
-        at = (at + 1) & (len(state.slots) - 1)
-    return int(-1 - at)
+            return int(state.slots[slot])
+        slot = (slot + 1) & (len(state.slots) - 1)
+    return int(-1 - slot)
 
 
 @inline
-def key_of(state: State, connection: int, vbucket: int, sid: int) -> int:
+def key_of(state: ReadingState, connection: int, vbucket: int, sid: int) -> int:
     """Returns the number of a key; adds the key if it is new."""
     k = find_key(state, connection, vbucket, sid)
     if k < 0:
-        at = -1 - k
+        slot = -1 - k
         k = state.counts.keys
         state.counts.keys = k + 1
-        state.slots[at] = k
+        state.slots[slot] = k
         key = state.keys[k]
         reset_key(key)
         key.number = k
@@ -59,19 +59,19 @@ def key_of(state: State, connection: int, vbucket: int, sid: int) -> int:
     return int(k)
 
 
-@kernel("void(State)")
-def refill_slots(state: State) -> None:
+@kernel("void(ReadingState)")
+def refill_slots(state: ReadingState) -> None:
     """Enters all keys into empty slots."""
     for k in range(state.counts.keys):
         key = state.keys[k]
-        at = slot_for(key.connection, key.vbucket, key.sid, state.seed, len(state.slots))
-        while state.slots[at] >= 0:
-            at = (at + 1) & (len(state.slots) - 1)
-        state.slots[at] = k
+        slot = slot_for(key.connection, key.vbucket, key.sid, state.seed, len(state.slots))
+        while state.slots[slot] >= 0:
+            slot = (slot + 1) & (len(state.slots) - 1)
+        state.slots[slot] = k
 
 
 @inline
-def clear(place: Place) -> None:
+def clear(place: MessageRow) -> None:
     """Marks a place as that of no message."""
     place.row = 0
     place.offset = 0
@@ -80,7 +80,7 @@ def clear(place: Place) -> None:
 
 
 @inline
-def note(state: State, code: int, message: Message, st: int, a: int, b: int) -> None:
+def note(state: ReadingState, code: int, message: Message, st: int, a: int, b: int) -> None:
     """Writes an anomaly: a message is not as the protocol allows. ``st``: the stream of the message, -1 for none."""
     e = state.counts.anomalies
     state.counts.anomalies = e + 1
@@ -105,7 +105,7 @@ def note(state: State, code: int, message: Message, st: int, a: int, b: int) -> 
 
 
 @inline
-def open_stream(state: State, message: Message, key: Key) -> int:
+def open_stream(state: ReadingState, message: Message, key: StreamKey) -> int:
     """Opens a stream of a key at a message and returns its number; the caller fills in the rest."""
     connection = state.connections[key.connection]
     st = state.counts.streams
@@ -135,14 +135,14 @@ def open_stream(state: State, message: Message, key: Key) -> int:
 
 
 @inline
-def has_doubt(state: State, stream: Stream) -> bool:
+def has_doubt(state: ReadingState, stream: Stream) -> bool:
     """Returns whether something lost since a stream's latest message may have ended the stream, or begun the next one."""
     connection = state.connections[stream.connection]
     return bool(stream.losses != losses_of(connection) or stream.orphans != connection.orphans)
 
 
 @inline
-def key_of_message(state: State, message: Message) -> int:
+def key_of_message(state: ReadingState, message: Message) -> int:
     """Returns the number of the key that a producer's message is for, below 0 for none.
 
     If a stream-id is missing, or should not be there, the opaque tells the stream, provided that only one stream has it.
@@ -154,22 +154,22 @@ def key_of_message(state: State, message: Message) -> int:
         if live >= 0 and state.streams[live].opaque == message.opaque and not has_doubt(state, state.streams[live]):
             return plain
     elif message.sid < 0 and k >= 0 and state.keys[k].live < 0 and state.keys[k].pending < 0:
-        st, found, count = state.keys[k].with_sid, -1, 0
+        st, stream_number, count = state.keys[k].with_sid, -1, 0
         for _ in range(BACK):
             if st < 0:
                 break
             if t.is_open(state.streams[st].state) and state.streams[st].opaque == message.opaque:
-                found = st
+                stream_number = st
                 count += 1
             st = state.streams[st].with_sid_before
         if count == 1 and st < 0:
-            message.sid = state.streams[found].sid
+            message.sid = state.streams[stream_number].sid
             return find_key(state, message.connection, message.vbucket, message.sid)
     return k
 
 
 @inline
-def note_sid(state: State, message: Message, stream: Stream) -> None:
+def note_sid(state: ReadingState, message: Message, stream: Stream) -> None:
     """Enters a stream with a stream-id, opened by the message, as the newest one of its vbucket too."""
     if message.sid >= 0:
         plain = state.keys[key_of(state, message.connection, message.vbucket, -1)]
@@ -178,7 +178,7 @@ def note_sid(state: State, message: Message, stream: Stream) -> None:
 
 
 @inline
-def is_backwards(state: State, message: Message, stream: Stream) -> bool:
+def is_backwards(state: ReadingState, message: Message, stream: Stream) -> bool:
     """Returns whether a message lies before what the stream already has, as the beginning of another stream would."""
     if stream.has_position == 0 or stream.in_oso >= 0:
         return False
@@ -201,7 +201,7 @@ def is_backwards(state: State, message: Message, stream: Stream) -> bool:
 
 
 @inline
-def asked_before(state: State, message: Message, pending: int) -> int:
+def asked_before(state: ReadingState, message: Message, pending: int) -> int:
     """Returns the newest unanswered stream whose request is older than the message, from ``pending`` backwards; -1 for none."""
     for _ in range(BACK):
         if pending < 0:
@@ -214,7 +214,7 @@ def asked_before(state: State, message: Message, pending: int) -> int:
 
 
 @inline
-def is_asked_once(state: State, stream: Stream) -> bool:
+def is_asked_once(state: ReadingState, stream: Stream) -> bool:
     """Returns whether at most one answer without a request came since the stream's request: a second one answers a lost request.
 
     An answer other than SUCCESS may be the stream's own, and then what follows belongs to another stream; so it counts as two.
@@ -228,7 +228,7 @@ def is_asked_once(state: State, stream: Stream) -> bool:
 
 
 @inline
-def may_begin(state: State, message: Message, stream: Stream) -> bool:
+def may_begin(state: ReadingState, message: Message, stream: Stream) -> bool:
     """Returns whether a message may be the first of the stream after ``stream``.
 
     The first message is no event, unless something before it was lost. Where two streams share an opaque, it is no marker that starts
@@ -244,26 +244,26 @@ def may_begin(state: State, message: Message, stream: Stream) -> bool:
 
 
 @inline
-def is_reopened(state: State, stream: Stream) -> bool:
+def is_reopened(state: ReadingState, stream: Stream) -> bool:
     """Returns whether an uncaptured request with the opaque of a stream was accepted since the stream's latest message."""
-    left = state.connections[stream.connection].orphans - stream.orphans
+    remaining = state.connections[stream.connection].orphans - stream.orphans
     number = state.counts.early_answers
     least = max(0, number - len(state.early_answers))
-    while left > 0 and number > least:
+    while remaining > 0 and number > least:
         number -= 1
         answer = state.early_answers[number % len(state.early_answers)]
         if answer.place.row < stream.latest.row:
             break
         is_any_sid = stream.sid >= 0 and answer.connection == rows.TAKEN - stream.connection
         if (answer.connection == stream.connection or is_any_sid) and answer.status == 0:
-            left -= 1
+            remaining -= 1
             if answer.opaque == stream.opaque:
                 return True
     return False
 
 
 @inline
-def unanswered(state: State, st: int) -> int:
+def unanswered(state: ReadingState, st: int) -> int:
     """Returns the newest stream without an answer, from ``st`` backwards in order of requests; -1 for none."""
     for _ in range(BACK):
         if st < 0 or state.streams[st].state == t.REQUESTED:
@@ -273,7 +273,7 @@ def unanswered(state: State, st: int) -> int:
 
 
 @inline
-def may_be_asked(state: State, message: Message, stream: Stream) -> bool:
+def may_be_asked(state: ReadingState, message: Message, stream: Stream) -> bool:
     """Returns whether bytes lost since the stream's latest message may have asked for the stream again.
 
     That is so if a request for its vbucket, with its opaque and an unknown stream-id, has no answer.
@@ -281,20 +281,20 @@ def may_be_asked(state: State, message: Message, stream: Stream) -> bool:
     if stream.sid < 0 or stream.losses == losses_of(state.connections[stream.connection]):
         return False
     k = find_key(state, stream.connection, stream.vbucket, -1)
-    asked = state.keys[k].pending if k >= 0 else -1
+    request = state.keys[k].pending if k >= 0 else -1
     for _ in range(BACK):
-        asked = unanswered(state, asked)
-        if asked < 0 or state.streams[asked].opened.time < stream.latest.time:
+        request = unanswered(state, request)
+        if request < 0 or state.streams[request].opened.time < stream.latest.time:
             break
-        other = state.streams[asked]
-        if other.opened.time <= message.place.time and other.opaque == stream.opaque and other.orphans < 0:
+        pending_request = state.streams[request]
+        if pending_request.opened.time <= message.place.time and pending_request.opaque == stream.opaque and pending_request.orphans < 0:
             return True
-        asked = other.asked_before
+        request = pending_request.asked_before
     return False
 
 
 @inline
-def may_be_closed(state: State, message: Message, stream: Stream) -> bool:
+def may_be_closed(state: ReadingState, message: Message, stream: Stream) -> bool:
     """Returns whether bytes lost since the stream's latest message may have ended it, so that the next stream with its opaque began.
 
     That is so if the client closed the stream, or some stream that is not known.
@@ -307,7 +307,7 @@ def may_be_closed(state: State, message: Message, stream: Stream) -> bool:
 
 
 @inline
-def route(state: State, message: Message) -> int:
+def route(state: ReadingState, message: Message) -> int:
     """Returns the stream that a producer's message belongs to; -1 if the message changes nothing.
 
     A stream that nobody was seen to ask for begins implicitly where its request may not have been captured. That is on a connection that
@@ -328,11 +328,11 @@ def route(state: State, message: Message) -> int:
             return -1  # a message of the stream before, under way when the client closed that stream
         note(state, w.OPAQUE_MISMATCH, message, live, message.opaque, state.streams[live].opaque)
         return int(live)
-    asked = asked_before(state, message, pending)
-    is_its = asked >= 0 and state.streams[asked].opaque == message.opaque and has_doubt(state, state.streams[asked])
-    if is_its and is_asked_once(state, state.streams[asked]):
-        take_place(state, message, state.keys[k], state.streams[asked])
-        return int(asked)
+    request = asked_before(state, message, pending)
+    is_its = request >= 0 and state.streams[request].opaque == message.opaque and has_doubt(state, state.streams[request])
+    if is_its and is_asked_once(state, state.streams[request]):
+        take_place(state, message, state.keys[k], state.streams[request])
+        return int(request)
     if runs and same and not may_be_another(state, message, state.streams[live]):
         return int(live)
     if not runs and not doubt:
@@ -352,7 +352,7 @@ def route(state: State, message: Message) -> int:
 
 
 @inline
-def may_be_another(state: State, message: Message, stream: Stream) -> bool:
+def may_be_another(state: ReadingState, message: Message, stream: Stream) -> bool:
     """Returns whether a message with the stream's opaque may be of a later stream whose beginning the capture lacks."""
     return (
         (may_begin(state, message, stream) and is_reopened(state, stream))
@@ -363,7 +363,7 @@ def may_be_another(state: State, message: Message, stream: Stream) -> bool:
 
 
 @inline
-def take_place(state: State, message: Message, key: Key, stream: Stream) -> None:
+def take_place(state: ReadingState, message: Message, key: StreamKey, stream: Stream) -> None:
     """Makes an unanswered stream the live one of its key: only a live stream can have the message."""
     leave(state, key)
     key.live = stream.number
@@ -373,13 +373,13 @@ def take_place(state: State, message: Message, key: Key, stream: Stream) -> None
 
 
 @inline
-def is_late(state: State, message: Message) -> bool:
+def is_late(state: ReadingState, message: Message) -> bool:
     """Returns whether a gap held a message back until later messages of the other side had been read."""
     return bool(state.connections[message.connection].time[1 - message.direction] > message.place.time)
 
 
 @inline
-def losses_of(connection: Connection) -> int:
+def losses_of(connection: ConnectionRow) -> int:
     """Returns the number of losses so far in the producer's direction of a connection."""
     return int(connection.losses[connection.producer])
 
@@ -397,7 +397,7 @@ def accept(message: Message, stream: Stream) -> None:
 
 
 @inline
-def leave(state: State, key: Key) -> None:
+def leave(state: ReadingState, key: StreamKey) -> None:
     """Ends the live stream of a key: another stream takes its place, but its end was not seen."""
     if key.live < 0 or not t.is_open(state.streams[key.live].state):
         return

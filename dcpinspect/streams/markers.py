@@ -11,7 +11,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import losses_of, note
 from dcpinspect.streams.rows import GREATEST, Marker, Message, Snapshot, Stream
 from dcpinspect.streams.seqnos import enter_gap, move, take_back
-from dcpinspect.streams.state import State
+from dcpinspect.streams.state import ReadingState
 
 reset_snapshot = inline(rows.Snapshot.resetter())
 
@@ -20,7 +20,7 @@ END_WITHOUT_START, START_INSIDE, MARKER_INSIDE, BAD_FLAGS = range(4)
 
 
 @inline
-def begin_snapshot(state: State, message: Message, stream: Stream) -> int:
+def begin_snapshot(state: ReadingState, message: Message, stream: Stream) -> int:
     """Opens a snapshot of the stream at a message and returns its number; the caller fills in what the message says."""
     n = state.counts.snapshots
     state.counts.snapshots = n + 1
@@ -38,7 +38,7 @@ def begin_snapshot(state: State, message: Message, stream: Stream) -> int:
 
 
 @inline
-def miss_tail(state: State, message: Message, stream: Stream, snapshot: Snapshot) -> None:
+def miss_tail(state: ReadingState, message: Message, stream: Stream, snapshot: Snapshot) -> None:
     """Writes a gap for the end of a snapshot that is over: what it promised behind the position never came."""
     if stream.has_position == 0 or snapshot.end <= stream.position:
         return
@@ -48,7 +48,7 @@ def miss_tail(state: State, message: Message, stream: Stream, snapshot: Snapshot
 
 
 @inline
-def leave_snapshot(state: State, message: Message, stream: Stream, promised: bool) -> None:
+def leave_snapshot(state: ReadingState, message: Message, stream: Stream, promised: bool) -> None:
     """Ends the current snapshot before its end came. ``promised``: everything up to its end should have come."""
     if stream.snapshot < 0:
         return
@@ -71,7 +71,7 @@ def leave_snapshot(state: State, message: Message, stream: Stream, promised: boo
 
 
 @inline
-def on_marker(state: State, message: Message, stream: Stream) -> None:
+def on_marker(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles a snapshot marker of the stream."""
     if stream.in_oso >= 0:
         if stream.suspended == 0:
@@ -124,7 +124,7 @@ def position_of(stream: Stream, marker: Marker) -> int:
 
 
 @inline
-def meet_snapshot(state: State, message: Message, stream: Stream, before: Snapshot, is_sure: bool) -> int:
+def meet_snapshot(state: ReadingState, message: Message, stream: Stream, before: Snapshot, is_sure: bool) -> int:
     """Notes a marker that overlaps the snapshot before it, or lies behind what came. Returns 1 if they overlap. ``is_sure``: nothing is
     lost that may explain it."""
     marker = state.markers[message.detail]
@@ -161,7 +161,7 @@ def begin_order(stream: Stream, snapshot: int, in_oso: int) -> None:
 
 
 @inline
-def lose_oso(state: State, message: Message, stream: Stream) -> None:
+def lose_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     """Gives up an OSO snapshot whose end was not captured."""
     snapshot = state.snapshots[stream.in_oso]
     t.set_snapshot_state(snapshot, t.NOT_KNOWN)
@@ -175,7 +175,7 @@ def lose_oso(state: State, message: Message, stream: Stream) -> None:
 
 
 @inline
-def on_oso(state: State, message: Message, stream: Stream) -> None:
+def on_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles the start or the end of an OSO snapshot of the stream."""
     flags = state.extras[message.detail].oso_flags
     if flags == OSO_START:
@@ -187,7 +187,7 @@ def on_oso(state: State, message: Message, stream: Stream) -> None:
 
 
 @inline
-def begin_oso(state: State, message: Message, stream: Stream) -> None:
+def begin_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles the start of an OSO snapshot."""
     if stream.in_oso >= 0:
         if stream.suspended == 0:
@@ -206,7 +206,7 @@ def begin_oso(state: State, message: Message, stream: Stream) -> None:
 
 
 @inline
-def end_oso(state: State, message: Message, stream: Stream) -> None:
+def end_oso(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles the end of an OSO snapshot: what came in it counts as delivered."""
     if stream.in_oso < 0:
         if stream.suspended == 0 and stream.request.form > 0:

@@ -54,35 +54,35 @@ class NameTeller:
             self._asked[int(batch.row[index])] = (batch.key_of(index) or document(batch, index))[:_MOST_TEXT]
 
     def _event(self, batch: MessageBatch, index: int, connection: int) -> None:
-        said, row = said_by_event(batch, index), int(batch.row[index])
-        if said is None or said.name is None:
+        change, row = said_by_event(batch, index), int(batch.row[index])
+        if change is None or change.name is None:
             return
-        if said.names_scope:
-            self.names.tell_scope(row, connection, said.scope, said.name)
-        elif said.names_collection and said.collection is not None:
-            self.names.tell(row, connection, said.collection, said.scope, said.name)
+        if change.names_scope:
+            self.names.tell_scope(row, connection, change.scope, change.name)
+        elif change.names_collection and change.collection is not None:
+            self.names.tell(row, connection, change.collection, change.scope, change.name)
 
     def _answer(self, batch: MessageBatch, index: int, opcode: int) -> None:
         row, connection = int(batch.row[index]), int(batch.connection[index])
         request = batch.request_row.at(index)
-        asked = self._asked.pop(request, b"") if request is not None else b""
+        asked_name = self._asked.pop(request, b"") if request is not None else b""
         if batch.decoded.specific[index] != Status.SUCCESS:
             return
-        if opcode == Opcode.SELECT_BUCKET and asked:
-            if self.names.select(row, connection, batch.endpoints.server[connection - 1], asked):
+        if opcode == Opcode.SELECT_BUCKET and asked_name:
+            if self.names.select(row, connection, batch.endpoints.server[connection - 1], asked_name):
                 self._heard.pop(connection, None)  # in another bucket, the same ids are other collections
         elif opcode in (Opcode.COLLECTIONS_GET_MANIFEST, Opcode.COLLECTIONS_SET_MANIFEST):
-            told = document(batch, index) if opcode == Opcode.COLLECTIONS_GET_MANIFEST else asked
-            for scope, name, collections in scopes_of(json_object(told) or {}):
+            answer_text = document(batch, index) if opcode == Opcode.COLLECTIONS_GET_MANIFEST else asked_name
+            for scope, name, collections in scopes_of(json_object(answer_text) or {}):
                 self.names.tell_scope(row, connection, scope, name)
                 for number, collection in collections:
                     if collection.name is not None and number <= _MOST_ID:
                         self.names.tell(row, connection, number, scope, collection.name)
-        elif opcode == Opcode.COLLECTIONS_GET_SCOPE_ID and asked:
+        elif opcode == Opcode.COLLECTIONS_GET_SCOPE_ID and asked_name:
             scope_id = batch.annotate(index).field("scope_id")
             if scope_id is not None and isinstance(scope_id.value, int):
-                self.names.tell_scope(row, connection, scope_id.value, text(asked).partition(".")[0] or DEFAULT)
-        elif opcode == Opcode.COLLECTIONS_GET_ID and asked:
-            known, (scope_name, dot, name) = batch.decoded.collection_id.at(index), text(asked).partition(".")
-            if known is not None and dot:
-                self.names.tell(row, connection, known, scope_name or DEFAULT, name or DEFAULT)
+                self.names.tell_scope(row, connection, scope_id.value, text(asked_name).partition(".")[0] or DEFAULT)
+        elif opcode == Opcode.COLLECTIONS_GET_ID and asked_name:
+            collection_id, (scope_name, dot, name) = batch.decoded.collection_id.at(index), text(asked_name).partition(".")
+            if collection_id is not None and dot:
+                self.names.tell(row, connection, collection_id, scope_name or DEFAULT, name or DEFAULT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dcpinspect.kernels.kernel import inline, kernel
 from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, Tables, nested, number
 from dcpinspect.streams.lookup import clear
-from dcpinspect.streams.rows import Place
+from dcpinspect.streams.rows import MessageRow
 
 OTHER, NOOP, ANSWER, LOST = range(4)
 """What a message is to this kernel. LOST is no message: bytes before the next one of its direction could not be read."""
@@ -20,7 +20,7 @@ class Heard(Struct[T]):
     """A message."""
 
     opaque: T = number("Its opaque.")
-    place: Place[T] = nested(Place, "Where it is; row 0 where there is none.")
+    place: MessageRow[T] = nested(MessageRow, "Where it is; row 0 where there is none.")
 
 
 class NoopMessage(Struct[T]):

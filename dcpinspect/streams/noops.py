@@ -36,7 +36,7 @@ from dcpinspect.streams.noop_peers import (
 )
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Session, put_places
-from dcpinspect.streams.state import State
+from dcpinspect.streams.state import ReadingState
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import MessageBatch
 
@@ -58,12 +58,12 @@ class Noticed(NamedTuple):
     @classmethod
     def of(cls, event: NoopEvent) -> Noticed:
         """Returns the plain values of an event."""
-        message, other = event.message, event.other
-        return cls(event.time, message.opaque, other.opaque, At.of(message.place), At.of(other.place))
+        message, other_message = event.message, event.other
+        return cls(event.time, message.opaque, other_message.opaque, At.of(message.place), At.of(other_message.place))
 
 
 @dataclass(slots=True)
-class Kept:
+class NoopExamples:
     """What was found on one connection."""
 
     unanswered: Examples[Noticed] = field(default_factory=Examples)
@@ -79,22 +79,22 @@ class Noops(Follower):
 
     def __init__(self) -> None:
         self.peers = Peers.zeros(0)
-        self.kept: PerConnection[int, Kept] = PerConnection()
+        self.kept: PerConnection[int, NoopExamples] = PerConnection()
         """What was found, by number of the connection."""
         self.keeps_rows = False
         """Whether somebody wants the rows of everything that is found."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Ints]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[Ints]) -> Self:
         """Joins what is known of several readings, as in ``Follower``."""
-        whole = super().joined(parts, connections)
-        whole.peers = Peers.reset(1 + max((int(of.max(initial=0)) for of in connections), default=0))
-        for part, of in zip(parts, connections, strict=True):
-            count = min(len(of), len(part.peers))
-            whole.peers[of[1:count]] = part.peers[1:count]
-        return whole
+        noops = super().joined(readings, connections)
+        noops.peers = Peers.reset(1 + max((int(new_numbers.max(initial=0)) for new_numbers in connections), default=0))
+        for reading, new_numbers in zip(readings, connections, strict=True):
+            count = min(len(new_numbers), len(reading.peers))
+            noops.peers[new_numbers[1:count]] = reading.peers[1:count]
+        return noops
 
-    def feed(self, batch: MessageBatch, state: State, sessions: dict[int, Session]) -> None:
+    def feed(self, batch: MessageBatch, state: ReadingState, sessions: dict[int, Session]) -> None:
         """Takes the messages of a batch; ``sessions``: what the connections have said of themselves so far."""
         self._meet(state, sessions, np.flatnonzero(np.bincount(batch.connection)))
         tables = NoopTables()
@@ -119,16 +119,21 @@ class Noops(Follower):
 
     def _keep(self, events: NoopEvents) -> None:
         for number, code in sorted({*zip(events.connection.tolist(), events.code.tolist(), strict=True)}):
-            mine = np.flatnonzero((events.connection == number) & (events.code == code))
-            kept = self.kept.setdefault(number, Kept())
-            examples = (kept.unanswered, kept.overlaps, kept.opaques, kept.silences)[code]
-            examples.add_chosen([Noticed.of(events[one]) for one in examples.chosen(mine)], len(mine))
+            indices = np.flatnonzero((events.connection == number) & (events.code == code))
+            examples_of_connection = self.kept.setdefault(number, NoopExamples())
+            examples = (
+                examples_of_connection.unanswered,
+                examples_of_connection.overlaps,
+                examples_of_connection.opaques,
+                examples_of_connection.silences,
+            )[code]
+            examples.add_chosen([Noticed.of(events[index]) for index in examples.chosen(indices)], len(indices))
             if self.keeps_rows:
-                message, other = (events.other, events.message) if code == OPAQUE else (events.message, events.other)
-                shown = np.where(other.place.row, other.place.time, 0)
-                examples.keep(message.place.row[mine], message.place.time[mine], shown[mine])
+                message, other_messages = (events.other, events.message) if code == OPAQUE else (events.message, events.other)
+                other_times = np.where(other_messages.place.row, other_messages.place.time, 0)
+                examples.keep(message.place.row[indices], message.place.time[indices], other_times[indices])
 
-    def _meet(self, state: State, sessions: dict[int, Session], numbers: Ints) -> None:
+    def _meet(self, state: ReadingState, sessions: dict[int, Session], numbers: Ints) -> None:
         if len(self.peers) < len(state.connections):
             self._move(len(state.connections), np.flatnonzero(self.peers.limit))
         met = numbers[self.peers.limit[numbers] == 0]
@@ -152,21 +157,21 @@ def silence_ns(interval: float) -> int:
     return max(PATIENCE_NS, int(2e9 * interval))
 
 
-def _messages(batch: MessageBatch, state: State) -> NoopMessages:
+def _messages(batch: MessageBatch, state: ReadingState) -> NoopMessages:
     decoded, losses = batch.decoded, batch.losses
-    at: Rows | slice = slice(None)
+    indices: Rows | slice = slice(None)
     if len(losses):
-        at = np.arange(len(batch)) + np.searchsorted(losses.before, np.arange(len(batch)), side="right")
+        indices = np.arange(len(batch)) + np.searchsorted(losses.before, np.arange(len(batch)), side="right")
     table = NoopMessages.zeros(len(batch) + len(losses))
     is_noop = (decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_server & decoded.has_magic
-    table.code[at] = np.where(is_noop, np.where(decoded.is_response, ANSWER, NOOP), OTHER)
-    table.connection[at] = batch.connection
-    table.is_producers[at] = batch.direction == state.producers(batch.connection, batch.row)
-    table.is_long[at] = (batch.frame != batch.last_frame) | (batch.file != batch.last_file)
+    table.code[indices] = np.where(is_noop, np.where(decoded.is_response, ANSWER, NOOP), OTHER)
+    table.connection[indices] = batch.connection
+    table.is_producers[indices] = batch.direction == state.producers(batch.connection, batch.row)
+    table.is_long[indices] = (batch.frame != batch.last_frame) | (batch.file != batch.last_file)
     rtt = batch.rtt_ns
-    table.rtt[at] = np.where(rtt.known, rtt.values, 0)
-    table.arrival.opaque[at] = decoded.opaque
-    put_places(table.arrival.place, batch, slice(None), at)
+    table.rtt[indices] = np.where(rtt.known, rtt.values, 0)
+    table.arrival.opaque[indices] = decoded.opaque
+    put_places(table.arrival.place, batch, slice(None), indices)
     lost = losses.before + np.arange(len(losses))
     table.code[lost] = LOST
     table.connection[lost] = losses.connection

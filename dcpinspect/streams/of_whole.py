@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.records import dataclass
 from dcpinspect.streams.disputes import Comparison
-from dcpinspect.streams.gaps import Extra, Name
+from dcpinspect.streams.gaps import Extra, GapName
 from dcpinspect.streams.rows import Gaps
 
 Table = npt.NDArray[np.int64]
@@ -30,17 +30,17 @@ class OfWhole:
     """True for streams to a bucket of which some known collection keeps no history."""
     resumed: Sequence[Extra]
     """Gaps at the beginning of resumed streams."""
-    told: Mapping[Name, Comparison]
+    told: Mapping[GapName, Comparison]
     """What other streams tell of gaps, by names of the gaps."""
 
     def told_of(self, gaps: Gaps, unordered: Gaps) -> dict[int, Comparison]:
         """Returns what other streams tell by number of the gap; gaps inside OSO snapshots count down from -1."""
-        found: dict[int, Comparison] = {}
+        comparisons: dict[int, Comparison] = {}
         rows = np.array([row for _, row, _ in self.told], dtype=np.int64)
         for table, is_unordered in ((gaps, False), (unordered, True)):
             for number in np.flatnonzero(np.isin(table.ends.row, rows)).tolist():
                 gap = table[number]
                 tale = self.told.get((int(gap.stream), int(gap.ends.row), int(gap.after)))
                 if tale is not None:
-                    found[-1 - number if is_unordered else number] = tale
-        return found
+                    comparisons[-1 - number if is_unordered else number] = tale
+        return comparisons

@@ -15,7 +15,7 @@ from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.gaps import Extra
 from dcpinspect.streams.renumbering import renumbered
 from dcpinspect.streams.rows import Gaps, OsoSeqnos, Snapshot, Snapshots
-from dcpinspect.streams.state import Numbers
+from dcpinspect.streams.state import NewNumbers
 from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
 
 Table = npt.NDArray[np.int64]
@@ -37,8 +37,8 @@ class OutOfOrder(Portable):
         if len(seqnos):
             order = np.argsort(seqnos.snapshot, kind="stable")
             numbers, first = np.unique(seqnos.snapshot[order], return_index=True)
-            for number, part in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
-                self._add(number, seqnos.seqno[part])
+            for number, rows in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
+                self._add(number, seqnos.seqno[rows])
         for number in [number for number in self._fresh if snapshots.state[number] != OPEN]:
             ranges = self._merged(number)
             if snapshots.state[number] == COMPLETE_OSO and snapshots.has_before[number]:
@@ -75,19 +75,21 @@ class OutOfOrder(Portable):
         )
         self.gaps = [gap for gap in moved if gap.stream >= 0]
         snapshots = numbers["snapshots"]
-        self._ranges = {int(snapshots[number]): one for number, one in self._ranges.items() if snapshots[number] >= 0}
-        self._fresh = {int(snapshots[number]): one for number, one in self._fresh.items() if snapshots[number] >= 0}
-        self._sizes = {int(snapshots[number]): one for number, one in self._sizes.items() if snapshots[number] >= 0}
+        self._ranges = {int(snapshots[number]): value for number, value in self._ranges.items() if snapshots[number] >= 0}
+        self._fresh = {int(snapshots[number]): value for number, value in self._fresh.items() if snapshots[number] >= 0}
+        self._sizes = {int(snapshots[number]): value for number, value in self._sizes.items() if snapshots[number] >= 0}
 
     @classmethod
-    def joined(cls, parts: Sequence[OutOfOrder], numbers: Sequence[Numbers]) -> Self:
+    def joined(cls, readings: Sequence[OutOfOrder], numbers: Sequence[NewNumbers]) -> Self:
         """Joins the gaps of readings of different connections; ``numbers``: for each reading, the new numbers of its records."""
-        whole = cls()
-        for part, of in zip(parts, numbers, strict=True):
-            for gap in part.gaps:
-                loss = int(renumbered(np.array(gap.loss), of.losses))
-                whole.gaps.append(replace(gap, stream=int(of.streams[gap.stream]), snapshot=int(of.snapshots[gap.snapshot]), loss=loss))
-        return whole
+        out_of_order = cls()
+        for reading, new_numbers in zip(readings, numbers, strict=True):
+            for gap in reading.gaps:
+                loss = int(renumbered(np.array(gap.loss), new_numbers.losses))
+                out_of_order.gaps.append(
+                    replace(gap, stream=int(new_numbers.streams[gap.stream]), snapshot=int(new_numbers.snapshots[gap.snapshot]), loss=loss)
+                )
+        return out_of_order
 
     def _add(self, number: int, seqnos: Table) -> None:
         fresh = self._fresh.setdefault(number, [])

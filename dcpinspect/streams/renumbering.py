@@ -16,7 +16,7 @@ from dcpinspect.kernels.structs import Struct, StructRows
 
 Table = npt.NDArray[np.int64]
 T = TypeVar("T")
-Records = TypeVar("Records", bound=StructRows[Any])
+RecordRows = TypeVar("RecordRows", bound=StructRows[Any])
 
 
 def renumbered(values: Table, numbers: Table) -> Table:
@@ -27,7 +27,7 @@ def renumbered(values: Table, numbers: Table) -> Table:
     return np.where(counts, numbers[np.where(counts, values, 0)], values)
 
 
-def renumbered_rows(table: Records, numbers: Mapping[str, Table]) -> Records:
+def renumbered_rows(table: RecordRows, numbers: Mapping[str, Table]) -> RecordRows:
     """Returns a copy of the records whose fields that hold numbers of other tables have the new ``numbers`` of those tables."""
     table = type(table)(table.array.copy())
     _renumber(table, table.array, numbers)
@@ -42,23 +42,28 @@ def _renumber(struct: type[Struct[Any]] | StructRows[Any], array: npt.NDArray[np
             array[name] = renumbered(array[name], numbers[field.of])
 
 
-def by_connection(parts: Iterable[Mapping[int, T]], connections: Sequence[Table]) -> dict[int, T]:
+def by_connection(mappings: Iterable[Mapping[int, T]], connections: Sequence[Table]) -> dict[int, T]:
     """Joins what is known of each connection, in order of the new numbers; ``connections``: by part, the new number by old number."""
-    pairs = zip(parts, connections, strict=True)
-    return dict(sorted(((int(of[number]), one) for part, of in pairs for number, one in part.items()), key=lambda item: item[0]))
+    pairs = zip(mappings, connections, strict=True)
+    return dict(
+        sorted(
+            ((int(new_numbers[number]), value) for mapping, new_numbers in pairs for number, value in mapping.items()),
+            key=lambda item: item[0],
+        )
+    )
 
 
 def in_order(keys: Sequence[Table]) -> list[Table]:
     """Returns, for each list, the place of every element in one list of all that is sorted by key; equal keys keep their order."""
-    sizes = [len(part) for part in keys]
+    sizes = [len(key_column) for key_column in keys]
     order = np.argsort(np.concatenate([np.empty(0, dtype=np.int64), *keys]), kind="stable")
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    return np.split(place, np.cumsum(sizes)[:-1]) if sizes else []
+    positions = np.empty(len(order), dtype=np.int64)
+    positions[order] = np.arange(len(order))
+    return np.split(positions, np.cumsum(sizes)[:-1]) if sizes else []
 
 
-def without_repeats(parts: Sequence[Sequence[bytes]]) -> tuple[list[bytes], list[Table]]:
+def without_repeats(lists: Sequence[Sequence[bytes]]) -> tuple[list[bytes], list[Table]]:
     """Returns all different elements of the lists, once each, and for each list the numbers of its elements among them."""
-    known: dict[bytes, int] = {}
-    numbers = [np.array([known.setdefault(one, len(known)) for one in part], dtype=np.int64) for part in parts]
-    return list(known), numbers
+    number_of: dict[bytes, int] = {}
+    numbers = [np.array([number_of.setdefault(text, len(number_of)) for text in texts], dtype=np.int64) for texts in lists]
+    return list(number_of), numbers

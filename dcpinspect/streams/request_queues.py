@@ -107,24 +107,24 @@ def home(key: int, opaque: int, seed: int, mask: int) -> int:
 def find(tables: PairTables, key: int, opaque: int) -> int:
     """Returns the slot of a key, or -1 - (the free slot where the key belongs)."""
     mask = len(tables.slots) - 1
-    at = home(key, opaque, tables.seed, mask)
-    while tables.slots[at].key != FREE:
-        if tables.slots[at].key == key and tables.slots[at].opaque == opaque:
-            return at
-        at = (at + 1) & mask
-    return -1 - at
+    slot_index = home(key, opaque, tables.seed, mask)
+    while tables.slots[slot_index].key != FREE:
+        if tables.slots[slot_index].key == key and tables.slots[slot_index].opaque == opaque:
+            return slot_index
+        slot_index = (slot_index + 1) & mask
+    return -1 - slot_index
 
 
 @inline
-def remove(tables: PairTables, at: int) -> None:
+def remove(tables: PairTables, slot_index: int) -> None:
     """Frees a slot and closes the gap behind it, so that later keys are still found."""
     mask = len(tables.slots) - 1
-    hole = at
-    probe = (at + 1) & mask
+    hole = slot_index
+    probe = (slot_index + 1) & mask
     while tables.slots[probe].key != FREE:
         slot = tables.slots[probe]
-        wanted = home(slot.key, slot.opaque, tables.seed, mask)
-        if ((probe - wanted) & mask) >= ((probe - hole) & mask):
+        home_index = home(slot.key, slot.opaque, tables.seed, mask)
+        if ((probe - home_index) & mask) >= ((probe - hole) & mask):
             put = tables.slots[hole]
             put.key = slot.key
             put.opaque = slot.opaque
@@ -174,14 +174,14 @@ def give_back(tables: PairTables, w: int) -> None:
 
 
 @inline
-def pop(tables: PairTables, at: int) -> None:
+def pop(tables: PairTables, slot_index: int) -> None:
     """Takes the first request off the queue of a slot."""
-    w = tables.slots[at].first
+    w = tables.slots[slot_index].first
     after = tables.waiting[w].next
     if after == -1:
-        remove(tables, at)
+        remove(tables, slot_index)
     else:
-        tables.slots[at].first = after
+        tables.slots[slot_index].first = after
     give_back(tables, w)
 
 
@@ -190,15 +190,15 @@ def on_request(tables: PairTables, i: int) -> None:
     """Queues message ``i``, which waits for an answer or an error."""
     is_told = tables.meaning[i] == TELLS
     key, opaque = tables.key[i] + TOLD if is_told else tables.key[i], tables.opaque[i]
-    at = find(tables, key, opaque)
-    if is_told and at >= 0:
-        tables.waiting[tables.slots[at].first].vbucket = tables.vbucket[i]
+    slot_index = find(tables, key, opaque)
+    if is_told and slot_index >= 0:
+        tables.waiting[tables.slots[slot_index].first].vbucket = tables.vbucket[i]
         return
     if tables.counts.unused < 0 and tables.counts.used == len(tables.waiting):
         # the oldest request makes room; it is the first of its queue, as both are in order of arrival
         oldest = tables.waiting[tables.counts.oldest]
         pop(tables, find(tables, oldest.key, oldest.opaque))
-        at = find(tables, key, opaque)
+        slot_index = find(tables, key, opaque)
     w = take(tables)
     request = tables.waiting[w]
     request.key = key
@@ -209,11 +209,11 @@ def on_request(tables: PairTables, i: int) -> None:
     request.time = tables.time[i]
     request.vbucket = tables.vbucket[i]
     request.is_late = 1 if not is_told and tables.time[i] < tables.times[tables.flow[i] ^ 1] else 0
-    if at >= 0:
-        tables.waiting[tables.slots[at].last].next = w
-        tables.slots[at].last = w
+    if slot_index >= 0:
+        tables.waiting[tables.slots[slot_index].last].next = w
+        tables.slots[slot_index].last = w
     else:
-        slot = tables.slots[-1 - at]
+        slot = tables.slots[-1 - slot_index]
         slot.key = key
         slot.opaque = opaque
         slot.first = w
@@ -248,13 +248,13 @@ def is_for_first(tables: PairTables, i: int, slot: Slot) -> bool:
 def on_response(tables: PairTables, i: int) -> None:
     """Pairs message ``i``, a response, with its request."""
     key, opaque = tables.key[i], tables.opaque[i]
-    at = find(tables, key, opaque)
-    if at < 0:
-        at = find(tables, key + TOLD, opaque)
-        if at >= 0:
-            tables.request_vbucket[i] = tables.waiting[tables.slots[at].first].vbucket
+    slot_index = find(tables, key, opaque)
+    if slot_index < 0:
+        slot_index = find(tables, key + TOLD, opaque)
+        if slot_index >= 0:
+            tables.request_vbucket[i] = tables.waiting[tables.slots[slot_index].first].vbucket
         return
-    slot = tables.slots[at]
+    slot = tables.slots[slot_index]
     if tables.lost[tables.flow[i] ^ 1] and tables.waiting[slot.first].time > tables.time[i]:
         return  # the request that it answers was lost
     is_its = is_for_first(tables, i, slot)
@@ -265,7 +265,7 @@ def on_response(tables: PairTables, i: int) -> None:
         tables.request_time[i] = request.time
         tables.request_vbucket[i] = request.vbucket
     if not is_its or tables.meaning[i] == ANSWERS:
-        pop(tables, at)
+        pop(tables, slot_index)
 
 
 @kernel("void(PairTables)")

@@ -49,7 +49,7 @@ _NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class RequestOfMessage:
     """The request that each message of a batch answers."""
 
     row: NumberColumn
@@ -80,11 +80,11 @@ class Requests:
         tables.counts = WaitingCounts.one()
         tables.seed = int.from_bytes(os.urandom(4))
 
-    def begin(self, connections: Rows, known: Mask) -> None:
-        """Adds connections. ``known``: nothing was said on them before the capture began. Call this before their messages."""
+    def begin(self, connections: Rows, are_known: Mask) -> None:
+        """Adds connections. ``are_known``: nothing was said on them before the capture began. Call this before their messages."""
         self._make_room(int(connections.max(initial=0)))
         lost = self._tables.lost.reshape(-1, 2)
-        lost[connections[~known]] |= lost[connections[~known]] == 0
+        lost[connections[~are_known]] |= lost[connections[~are_known]] == 0
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops connections on which nothing comes any more."""
@@ -93,7 +93,7 @@ class Requests:
         ways = ways[~np.isin(ways >> 1, list(connections))]
         tables.times, tables.lost = only(tables.times, ways), only(tables.lost, ways)
 
-    def pair(self, decoded: Decoded, origins: Origins, row: Rows, after_loss: Mask) -> Pairs:
+    def pair(self, decoded: Decoded, origins: Origins, row: Rows, after_loss: Mask) -> RequestOfMessage:
         """Returns the request of every response; call this with the batches of a reading in order.
 
         ``after_loss``: messages before which bytes of their direction could not be read.
@@ -101,8 +101,8 @@ class Requests:
         connection, direction, stream_offset, time_ns = origins
         total = len(decoded)
         self._make_room(int(connection.max(initial=0)))
-        asked = np.where(decoded.is_response, 1 - direction, direction)
-        key = (connection << 10) | (asked << 9) | (decoded.is_server.astype(np.int64) << 8) | decoded.opcode
+        request_direction = np.where(decoded.is_response, 1 - direction, direction)
+        key = (connection << 10) | (request_direction << 9) | (decoded.is_server.astype(np.int64) << 8) | decoded.opcode
         answered, offset, asked_at, vbucket = (np.full(total, _NONE, dtype=np.int64) for _ in range(4))
         tables = self._tables
         tables.key, tables.flow, tables.meaning = np.ascontiguousarray(key, dtype=np.int64), 2 * connection + direction, _meaning(decoded)
@@ -111,7 +111,7 @@ class Requests:
         tables.request_row, tables.request_offset, tables.request_time, tables.request_vbucket = answered, offset, asked_at, vbucket
         pair_requests(tables)
         has_row = answered != _NONE
-        return Pairs(
+        return RequestOfMessage(
             NumberColumn(answered, has_row),
             NumberColumn(offset, has_row),
             NumberColumn(time_ns - asked_at, has_row),

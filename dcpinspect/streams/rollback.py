@@ -27,7 +27,7 @@ Log = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedRange:
     """What a stream request asked for."""
 
     start: int
@@ -62,23 +62,25 @@ class Explanation:
         return _SHARED[self.cause]
 
 
-def explain_rollback(asked: Asked | None, rollback: int | None, log: Log | None, seen: VbucketFacts = VbucketFacts()) -> Explanation:
-    """The first cause that holds; ``asked``, ``rollback``: None if not captured; ``log``: the nearest of the vbucket on that server."""
+def explain_rollback(
+    request: RequestedRange | None, rollback: int | None, log: Log | None, seen: VbucketFacts = VbucketFacts()
+) -> Explanation:
+    """The first cause that holds; ``request``, ``rollback``: None if not captured; ``log``: the nearest of the vbucket on that server."""
     if rollback is None:
         return Explanation("unknown", "the rollback seqno is not in the capture", None)
     resume = max((entry for entry in log or () if entry[1] <= rollback), key=lambda entry: entry[1], default=(None, 0))[0]
-    if asked is None:
+    if request is None:
         return Explanation("unknown", "what the request asked for is not in the capture", resume)
     if not log:
         return Explanation("unknown", "the capture has no failover log of the vbucket", None)
-    low, high = asked.snapshot_start, asked.snapshot_end
-    if asked.start == high:
+    low, high = request.snapshot_start, request.snapshot_end
+    if request.start == high:
         low = high
-    if asked.start == low:
+    if request.start == low:
         high = low
-    place = next((number for number, (uuid, _) in enumerate(log) if uuid == asked.uuid), None)
-    upper = None if not place else log[place - 1][1]
-    cause, text = _cause(asked, rollback, (low, high), place, upper, seen)
+    entry_number = next((number for number, (uuid, _) in enumerate(log) if uuid == request.uuid), None)
+    upper = None if not entry_number else log[entry_number - 1][1]
+    cause, text = _cause(request, rollback, (low, high), entry_number, upper, seen)
     return Explanation(cause, text, resume)
 
 
@@ -86,43 +88,47 @@ class UndecidedError(LookupError):
     """Raised if a rollback depends on something that nobody knows."""
 
 
-def predicted_rollback(asked: Asked, log: Log, *, high: int | None, is_exact: bool = True, purge: int = 0) -> tuple[int, str] | None:
+def predicted_rollback(
+    request: RequestedRange, log: Log, *, high: int | None, is_exact: bool = True, purge: int = 0
+) -> tuple[int, str] | None:
     """Returns the seqno that a server with this failover log would roll a request back to, and the cause; None: it would accept.
 
     The steps are those of ``FailoverTable::needsRollback`` in the server's source. ``high``: the high seqno of its newest branch.
     ``is_exact``: False if ``high`` is only the least possible. ``purge``: its purge seqno. Streams of some collections may be spared where
     tombstones were purged. Raises UndecidedError where too little is known.
     """
-    if asked.start == 0 and (not asked.flags & STRICT or asked.uuid == 0):
+    if request.start == 0 and (not request.flags & STRICT or request.uuid == 0):
         return None
-    if 0 < asked.start < purge:
+    if 0 < request.start < purge:
         return 0, "purge"
-    place = next((number for number, (uuid, _) in enumerate(log) if uuid == asked.uuid), None)
-    if place is None:
-        return 0, "strict-uuid" if asked.start == 0 else "unknown-uuid" if asked.uuid else "no-uuid"
-    low, end = asked.snapshot_start, asked.snapshot_end
-    if asked.start == low:
-        end = asked.start
-    upper = log[place - 1][1] if place else high
+    entry_number = next((number for number, (uuid, _) in enumerate(log) if uuid == request.uuid), None)
+    if entry_number is None:
+        return 0, "strict-uuid" if request.start == 0 else "unknown-uuid" if request.uuid else "no-uuid"
+    low, end = request.snapshot_start, request.snapshot_end
+    if request.start == low:
+        end = request.start
+    upper = log[entry_number - 1][1] if entry_number else high
     if upper is not None and end <= upper:
         return None
-    if upper is None or (not place and not is_exact):
+    if upper is None or (not entry_number and not is_exact):
         raise UndecidedError
-    if asked.start == end:
-        low = asked.start
+    if request.start == end:
+        low = request.start
     return (upper, "leading-consumer") if upper < low else (low, "snapshot-mismatch")
 
 
-def _cause(asked: Asked, rollback: int, span: tuple[int, int], place: int | None, upper: int | None, seen: VbucketFacts) -> tuple[str, str]:
+def _cause(
+    request: RequestedRange, rollback: int, span: tuple[int, int], entry_number: int | None, upper: int | None, seen: VbucketFacts
+) -> tuple[str, str]:
     low, high = span
-    if asked.start == 0 and asked.flags & STRICT and asked.uuid and place is None:
+    if request.start == 0 and request.flags & STRICT and request.uuid and entry_number is None:
         return "strict-uuid", _SHARED["strict-uuid"]
-    if rollback == 0 and place is None and not asked.uuid:
-        return "no-uuid", f"seqno {asked.start} was asked for without a vbucket uuid, so the producer cannot know its history"
-    if rollback == 0 and place is None:
-        return "unknown-uuid", f"no history in common, uuid 0x{asked.uuid:016x} is not in the producer's log"
-    if place is not None:
-        is_newest = place == 0
+    if rollback == 0 and entry_number is None and not request.uuid:
+        return "no-uuid", f"seqno {request.start} was asked for without a vbucket uuid, so the producer cannot know its history"
+    if rollback == 0 and entry_number is None:
+        return "unknown-uuid", f"no history in common, uuid 0x{request.uuid:016x} is not in the producer's log"
+    if entry_number is not None:
+        is_newest = entry_number == 0
         if (upper is not None and rollback == upper < low) or (is_newest and 0 < rollback < low):
             where = f"the branch point {rollback}" if not is_newest else f"the producer's high seqno {rollback}"
             return "leading-consumer", f"the consumer is ahead of {where}, so resume there with that branch's uuid"

@@ -14,10 +14,10 @@ from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import ROLLBACKS
 from dcpinspect.streams.disputes import Grouped
-from dcpinspect.streams.grouping import Groups, Names
+from dcpinspect.streams.grouping import Groups, NameNumbers
 from dcpinspect.streams.kinds import UPR_LAYOUT
 from dcpinspect.streams.logs import FailoverLogs, KnownLog
-from dcpinspect.streams.rollback import Asked, Explanation, VbucketFacts, explain_rollback
+from dcpinspect.streams.rollback import Explanation, RequestedRange, VbucketFacts, explain_rollback
 from dcpinspect.streams.rows import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshots, Stream, Streams
 from dcpinspect.streams.state import unbiased
 from dcpinspect.tables.records import ColumnValues, Records
@@ -34,7 +34,7 @@ _HAS_PURGE = 4
 class Rollback:
     """A request that was answered with a rollback."""
 
-    asked: Asked | None
+    asked: RequestedRange | None
     """None where the capture lacks it."""
     to: int | None
     """None where the capture lacks the seqno, and so of what would work."""
@@ -63,10 +63,10 @@ class Rollbacks:
         self._purge: dict[int, int] = {}
         self._greatest: dict[tuple[int, int], int] = {}
         self._look(is_wanted & (self._keys >= 0))
-        names = Names(clients, 1 + max([int(streams.connection.max(initial=0)), *clients]))
+        names = NameNumbers(clients, 1 + max([int(streams.connection.max(initial=0)), *clients]))
         client = names.of[streams.connection]
-        mine = np.flatnonzero(is_wanted & (client >= 0))
-        self._of_client = Groups([client, streams.vbucket, streams.sid], mine)
+        wanted_streams = np.flatnonzero(is_wanted & (client >= 0))
+        self._of_client = Groups([client, streams.vbucket, streams.sid], wanted_streams)
         self._of_stream = Grouped(snapshots.stream, len(streams))
         self._found = {number: self._explain(number) for number in np.flatnonzero(is_rolled & (client >= 0)).tolist()}
 
@@ -80,15 +80,15 @@ class Rollbacks:
 
     def _explain(self, number: int) -> Rollback:
         row = self._streams[number]
-        asked = _asked(row)
+        request = _asked(row)
         to = _plain(row.rollback) if row.rollback != UNREAD_SEQNO else None
         log = self._logs.nearest(number)
         if log is not None and not log.entries:
             log = None
-        seen = self._seen(number, asked.uuid if asked is not None else 0)
-        why = explain_rollback(asked, to, log.entries if log is not None else None, seen)
-        snapshot = None if to is None else self._resumable(number, to, why.resume_uuid, log)
-        return Rollback(asked, to, why, log, seen, snapshot)
+        seen = self._seen(number, request.uuid if request is not None else 0)
+        explanation = explain_rollback(request, to, log.entries if log is not None else None, seen)
+        snapshot = None if to is None else self._resumable(number, to, explanation.resume_uuid, log)
+        return Rollback(request, to, explanation, log, seen, snapshot)
 
     def _look(self, is_wanted: Mask) -> None:
         """Collects what the capture shows of vbuckets of servers: purge seqnos, and how far each branch goes. ``is_wanted``: by stream."""
@@ -97,10 +97,10 @@ class Rollbacks:
         ends = np.full(len(streams), LEAST)
         np.maximum.at(ends, markers.stream, markers.end)
         np.maximum.at(ends, np.flatnonzero(streams.seen > 0), streams.last[streams.seen > 0])
-        told = markers[(markers.seqnos.present & _HAS_PURGE) != 0]
-        keys, number = np.unique(self._keys[told.stream], return_inverse=True)
+        purge_markers = markers[(markers.seqnos.present & _HAS_PURGE) != 0]
+        keys, number = np.unique(self._keys[purge_markers.stream], return_inverse=True)
         purges = np.full(len(keys), LEAST)
-        np.maximum.at(purges, number.reshape(-1), told.seqnos.purge)
+        np.maximum.at(purges, number.reshape(-1), purge_markers.seqnos.purge)
         self._purge = dict(zip(keys.tolist(), unbiased(purges).tolist(), strict=True))
         reached = np.flatnonzero(is_wanted & (streams.log >= 0) & (ends > LEAST))
         of_branch = Groups([self._keys, streams.log], reached)
@@ -122,13 +122,13 @@ class Rollbacks:
         """
         if uuid is None or log is None:
             return to, to
-        branch = next(place for place, (own, _) in enumerate(log.entries) if own == uuid)
+        branch = next(entry_number for entry_number, (log_uuid, _) in enumerate(log.entries) if log_uuid == uuid)
         limit = log.entries[branch - 1][1] if branch else self._seen(number, uuid).greatest
         for earlier in self._of_client.before(number, BACK):
             for snapshot in self._of_stream[earlier][-BACK:][::-1].tolist():
-                one = self._snapshots[snapshot]
-                start, end, last = _plain(one.start), _plain(one.end), _plain(one.last)
-                is_whole = one.layout > UPR_LAYOUT and not one.is_tainted and one.seen
+                snapshot_row = self._snapshots[snapshot]
+                start, end, last = _plain(snapshot_row.start), _plain(snapshot_row.end), _plain(snapshot_row.last)
+                is_whole = snapshot_row.layout > UPR_LAYOUT and not snapshot_row.is_tainted and snapshot_row.seen
                 if is_whole and start < to < end <= (limit or 0) and last >= to:
                     return start, end
         return to, to
@@ -138,7 +138,7 @@ class Rollbacks:
         numbers = np.array(list(self._found), dtype=np.int64)
         rows = self._streams[numbers]
         is_asked = rows.request.form > 0
-        found = list(self._found.values())
+        rollbacks = list(self._found.values())
         columns: dict[str, ColumnValues] = {
             "connection": NumberColumn(rows.connection),
             "vbucket": NumberColumn(rows.vbucket),
@@ -149,32 +149,32 @@ class Rollbacks:
             "snapshot_start": NumberColumn(unbiased(rows.request.snapshot_start), rows.request.form == 1),
             "snapshot_end": NumberColumn(unbiased(rows.request.snapshot_end), rows.request.form == 1),
             "vbucket_uuid": NumberColumn(rows.request.uuid.view(np.uint64), is_asked),
-            "request_flags": [one.asked and list(bit_names(STREAM_FLAGS, one.asked.flags)) for one in found],
+            "request_flags": [rollback.asked and list(bit_names(STREAM_FLAGS, rollback.asked.flags)) for rollback in rollbacks],
             "rollback_seqno": NumberColumn(unbiased(rows.rollback), rows.rollback != UNREAD_SEQNO),
-            "failover_log": [list(one.log.entries) if one.log is not None else None for one in found],
-            "purge_seqno": [one.seen.purge_seqno for one in found],
-            "cause": [one.why.cause for one in found],
-            "explanation": [one.why.text for one in found],
-            "resume_start": [one.to for one in found],
-            "resume_uuid": [one.resume_uuid for one in found],
-            "resume_snapshot_start": [one.snapshot and one.snapshot[0] for one in found],
-            "resume_snapshot_end": [one.snapshot and one.snapshot[1] for one in found],
+            "failover_log": [list(rollback.log.entries) if rollback.log is not None else None for rollback in rollbacks],
+            "purge_seqno": [rollback.seen.purge_seqno for rollback in rollbacks],
+            "cause": [rollback.why.cause for rollback in rollbacks],
+            "explanation": [rollback.why.text for rollback in rollbacks],
+            "resume_start": [rollback.to for rollback in rollbacks],
+            "resume_uuid": [rollback.resume_uuid for rollback in rollbacks],
+            "resume_snapshot_start": [rollback.snapshot and rollback.snapshot[0] for rollback in rollbacks],
+            "resume_snapshot_end": [rollback.snapshot and rollback.snapshot[1] for rollback in rollbacks],
             "request_row": NumberColumn(rows.opened.row),
             "answer_row": NumberColumn(rows.answered.row),
-            "log_row": [one.log.at.row if one.log is not None else None for one in found],
+            "log_row": [rollback.log.at.row if rollback.log is not None else None for rollback in rollbacks],
             "time": NumberColumn(rows.answered.time),
         }
-        return Records(ROLLBACKS, columns, len(found), file=rows.opened.frame >> FILE_SHIFT)
+        return Records(ROLLBACKS, columns, len(rollbacks), file=rows.opened.frame >> FILE_SHIFT)
 
 
-def _asked(row: Stream) -> Asked | None:
+def _asked(row: Stream) -> RequestedRange | None:
     """Returns what a stream request asked for; None if it was not captured."""
     if not row.request.form:
         return None
     start, low, high = _plain(row.request.start), _plain(row.request.snapshot_start), _plain(row.request.snapshot_end)
     if row.request.form != 1:
         low = high = start
-    return Asked(start, low, high, int(row.request.uuid) & _MASK, int(row.request.flags))
+    return RequestedRange(start, low, high, int(row.request.uuid) & _MASK, int(row.request.flags))
 
 
 def _plain(seqno: int) -> int:

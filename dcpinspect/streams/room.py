@@ -49,5 +49,9 @@ def may_move(sizes: Sequence[int], *, is_complete: bool, has_ranges: bool = True
     ``is_complete``: its latest snapshot was complete, or it had none. ``has_ranges``: its markers have a range.
     """
     needed = [min(EVENT, SEQNO_ADVANCED), *([MARKER if has_ranges else OLD_MARKER] if is_complete else [])]
-    rest = sorted(sizes, reverse=True)
-    return bool(rest) and rest[0] >= max(needed) and (rest[0] >= sum(needed) or (len(rest) > 1 and rest[1] >= min(needed)))
+    falling_sizes = sorted(sizes, reverse=True)
+    return (
+        bool(falling_sizes)
+        and falling_sizes[0] >= max(needed)
+        and (falling_sizes[0] >= sum(needed) or (len(falling_sizes) > 1 and falling_sizes[1] >= min(needed)))
+    )

@@ -22,7 +22,7 @@ TAKEN = -1
 """Value of ``EarlyAnswer.connection`` once its request was found."""
 
 
-class Place(Struct[T]):
+class MessageRow(Struct[T]):
     """Where a message is."""
 
     row: T = number("Row of the message.")
@@ -53,7 +53,7 @@ class Message(Struct[T]):
     standing: T = number("For events, written by the kernel: bits that say what is certain, IS_EVENT and those after it.")
     window: T = number("For acknowledgements, windows and what windows count, written by the kernel: ``Connection.window``.")
     balance: T = number("For the same, written by the kernel: bytes that wait for an acknowledgement, LEAST if unknown.")
-    place: Place[T] = nested(Place, "Where the message is.")
+    place: MessageRow[T] = nested(MessageRow, "Where the message is.")
 
 
 class Messages(Message[Ints], StructRows[Message]):
@@ -77,7 +77,7 @@ class Requests(Request[Ints], StructRows[Request]):
     """The stream requests of a batch."""
 
 
-class Answer(Struct[T]):
+class StreamAnswer(Struct[T]):
     """The answer to a stream request."""
 
     status: T = number("Status of the answer.")
@@ -87,7 +87,7 @@ class Answer(Struct[T]):
     rtt: T = number("Nanoseconds since the request, 0 if unknown.")
 
 
-class Answers(Answer[Ints], StructRows[Answer]):
+class StreamAnswers(StreamAnswer[Ints], StructRows[StreamAnswer]):
     """The answers to stream requests of a batch."""
 
 
@@ -115,14 +115,14 @@ class Markers(Marker[Ints], StructRows[Marker]):
     """The snapshot markers of a batch."""
 
 
-class Hole(Struct[T]):
+class CaptureHole(Struct[T]):
     """Bytes that could not be read."""
 
     start: T = number("Stream offset of the first byte.")
     end: T = number("Stream offset after the last byte.")
 
 
-class Holes(Hole[Ints], StructRows[Hole]):
+class CaptureHoles(CaptureHole[Ints], StructRows[CaptureHole]):
     """The holes of a batch."""
 
 
@@ -145,7 +145,7 @@ class Extras(Extra[Ints], StructRows[Extra]):
 # -- what is known -----------------------------------------------------------------------------------------------------------------
 
 
-class Connection(Struct[T]):
+class ConnectionRow(Struct[T]):
     """A connection; number n is at place n, and 0 is none."""
 
     is_known: T = number("Whether the connection was captured from its handshake on.")
@@ -180,11 +180,11 @@ class Connection(Struct[T]):
     is_met: T = number("Whether the connection was met; rows of others are empty.")
 
 
-class Connections(Connection[Ints], StructRows[Connection]):
+class ConnectionRows(ConnectionRow[Ints], StructRows[ConnectionRow]):
     """The connections of a reading."""
 
 
-class Key(Struct[T]):
+class StreamKey(Struct[T]):
     """A connection, a vbucket and a stream-id: what names a stream at any time."""
 
     connection: T = number("The connection.")
@@ -197,7 +197,7 @@ class Key(Struct[T]):
     number: T = number("Number of the key.", of="keys")
 
 
-class Keys(Key[Ints], StructRows[Key]):
+class Keys(StreamKey[Ints], StructRows[StreamKey]):
     """The keys of a reading."""
 
 
@@ -212,11 +212,11 @@ class Stream(Struct[T]):
     opaque: T = number("Opaque of the stream.")
     state: T = number("State of the stream: see ``transitions``.")
     request: Request[T] = nested(Request, "What was asked for.")
-    opened: Place[T] = nested(Place, "The request, or the first message.")
-    answered: Place[T] = nested(Place, "The answer.")
-    finished: Place[T] = nested(Place, "The end.")
-    latest: Place[T] = nested(Place, "The latest message.")
-    at: Place[T] = nested(Place, "The message that gave ``position``.")
+    opened: MessageRow[T] = nested(MessageRow, "The request, or the first message.")
+    answered: MessageRow[T] = nested(MessageRow, "The answer.")
+    finished: MessageRow[T] = nested(MessageRow, "The end.")
+    latest: MessageRow[T] = nested(MessageRow, "The latest message.")
+    at: MessageRow[T] = nested(MessageRow, "The message that gave ``position``.")
     answer: T = number("What the answer was: A_UNKNOWN and those after it.")
     status: T = number("Status of the answer, -1 for none.", reset=-1)
     rollback: T = number("Seqno to roll back to, biased, or UNREAD_SEQNO.")
@@ -253,7 +253,7 @@ class Stream(Struct[T]):
     disk_end: T = number("Greatest end of a snapshot from disk, biased.", reset=LEAST)
     prepared: T = number("Greatest seqno of a prepare, biased.", reset=LEAST)
     acknowledged: T = number("Seqno up to which a replica has acknowledged all prepares, biased.", reset=LEAST)
-    acknowledged_at: Place[T] = nested(Place, "Where the replica said ``acknowledged``.")
+    acknowledged_at: MessageRow[T] = nested(MessageRow, "Where the replica said ``acknowledged``.")
     asked_before: T = number("The stream of the key's request before, if that had no answer by then.", reset=-1, of="streams")
     with_sid_before: T = number("Stream before this one, of the same vbucket, that has a stream-id.", reset=-1, of="streams")
     begun_row: T = number("Row of the message that created the stream first; its request may have been read later.")
@@ -274,7 +274,7 @@ class Snapshot(Struct[T]):
     end: T = number("Last seqno of its range, biased.")
     flags: T = number("Type of the snapshot.")
     layout: T = number("Layout of the marker; OSO_LAYOUT for an OSO snapshot, which has no marker.")
-    place: Place[T] = nested(Place, "The marker.")
+    place: MessageRow[T] = nested(MessageRow, "The marker.")
     closed_row: T = number("Row of the message that ended the snapshot, or -1.", reset=-1)
     seqnos: OptionalSeqnos[T] = nested(OptionalSeqnos, "Seqnos that only some layouts of the marker have.")
     state: T = number("State of the snapshot: see ``transitions``.")
@@ -312,8 +312,8 @@ class Gap(Struct[T]):
     before: T = number("First seqno after them, biased.")
     flags: T = number("Bits that say what is known of the gap: IS_LOST and those after it.")
     snapshot: T = number("Snapshot that the gap is in.", of="snapshots")
-    begins: Place[T] = nested(Place, "Message that gave ``after``.")
-    ends: Place[T] = nested(Place, "Message that gave ``before``.")
+    begins: MessageRow[T] = nested(MessageRow, "Message that gave ``after``.")
+    ends: MessageRow[T] = nested(MessageRow, "Message that gave ``before``.")
     loss: T = number("Latest loss between the two messages.", of="losses")
     losses: T = number("Number of losses between the two messages.")
     unreadable: T = number("Row of a message between them that cannot be read, or -1.")
@@ -333,15 +333,15 @@ class Anomaly(Struct[T]):
     a: T = number("A number that the code explains: a biased seqno, or an opaque.")
     b: T = number("A second number that the code explains.")
     snapshot: T = number("The current snapshot of the stream.", of="snapshots")
-    place: Place[T] = nested(Place, "The message.")
-    other: Place[T] = nested(Place, "The earlier message of the same direction that it contradicts; row 0 for none.")
+    place: MessageRow[T] = nested(MessageRow, "The message.")
+    other: MessageRow[T] = nested(MessageRow, "The earlier message of the same direction that it contradicts; row 0 for none.")
 
 
 class Anomalies(Anomaly[Ints], StructRows[Anomaly]):
     """The anomalies of the latest batch."""
 
 
-class Loss(Struct[T]):
+class SeqnoLoss(Struct[T]):
     """Bytes of a direction that could not be read."""
 
     connection: T = number("The connection.", of="connections")
@@ -357,7 +357,7 @@ class Loss(Struct[T]):
     previous: T = number("Loss before, of the same direction.", of="losses")
 
 
-class Losses(Loss[Ints], StructRows[Loss]):
+class SeqnoLosses(SeqnoLoss[Ints], StructRows[SeqnoLoss]):
     """The losses of a reading."""
 
 
@@ -404,14 +404,14 @@ class EarlyAnswer(Struct[T]):
     status: T = number("The status.")
     rollback: T = number("Seqno to roll back to, as in ``Answer``.")
     log: T = number("Number of the failover log, as in ``Answer``.", of="logs")
-    place: Place[T] = nested(Place, "The answer.")
+    place: MessageRow[T] = nested(MessageRow, "The answer.")
 
 
 class EarlyAnswers(EarlyAnswer[Ints], StructRows[EarlyAnswer]):
     """The latest early answers: answer number n is in row n modulo the number of rows."""
 
 
-class Counts(Struct[T]):
+class RowCounts(Struct[T]):
     """Rows in use of each table that grows."""
 
     streams: T = number("Streams.")

@@ -9,11 +9,11 @@ from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import find_key, has_doubt, is_late, losses_of, note
 from dcpinspect.streams.rows import GREATEST, LEAST, Message, Snapshot, Stream
-from dcpinspect.streams.state import State
+from dcpinspect.streams.state import ReadingState
 
 
 @inline
-def touch(state: State, message: Message, stream: Stream) -> None:
+def touch(state: ReadingState, message: Message, stream: Stream) -> None:
     """Notes that a message belongs to the stream; if bytes were lost since the stream's latest message, taints the stream."""
     connection = state.connections[stream.connection]
     losses = losses_of(connection)
@@ -26,7 +26,7 @@ def touch(state: State, message: Message, stream: Stream) -> None:
 
 
 @inline
-def taint(state: State, stream: Stream) -> None:
+def taint(state: ReadingState, stream: Stream) -> None:
     """Marks the stream and its current snapshots: something of the stream was not captured."""
     stream.suspended = 1
     stream.is_whole = 0
@@ -40,7 +40,7 @@ def taint(state: State, stream: Stream) -> None:
 
 
 @inline
-def enter_gap(state: State, message: Message, stream: Stream, before: int, flags: int, n: int) -> None:
+def enter_gap(state: ReadingState, message: Message, stream: Stream, before: int, flags: int, n: int) -> None:
     """Writes a gap: everything between the stream's position and ``before`` was not delivered. ``n``: snapshot of the message, -1 for
     none."""
     connection = state.connections[stream.connection]
@@ -63,7 +63,7 @@ def enter_gap(state: State, message: Message, stream: Stream, before: int, flags
 
 
 @inline
-def narrow_gap(state: State, message: Message, stream: Stream) -> None:
+def narrow_gap(state: ReadingState, message: Message, stream: Stream) -> None:
     """A seqno came that was taken to be missing: the start of an OSO snapshot was lost, and of the gap is left what lies below."""
     if stream.open_gap < 0:
         return
@@ -75,7 +75,7 @@ def narrow_gap(state: State, message: Message, stream: Stream) -> None:
 
 
 @inline
-def move(state: State, message: Message, stream: Stream, position: int, by: int) -> None:
+def move(state: ReadingState, message: Message, stream: Stream, position: int, by: int) -> None:
     """Moves the position: the stream has accounted for everything up to ``position``, as the message shows."""
     stream.has_position = 1
     stream.position = position
@@ -97,18 +97,18 @@ def take_back(stream: Stream, seqno: int) -> None:
 
 
 @inline
-def see(seqno: int, of: Stream | Snapshot) -> None:
+def see(seqno: int, table_row: Stream | Snapshot) -> None:
     """Counts a seqno of a stream or snapshot: how many, the first, the greatest."""
-    if of.seen == 0:
-        of.first = seqno
-        of.last = seqno
-    elif seqno > of.last:
-        of.last = seqno
-    of.seen += 1
+    if table_row.seen == 0:
+        table_row.first = seqno
+        table_row.last = seqno
+    elif seqno > table_row.last:
+        table_row.last = seqno
+    table_row.seen += 1
 
 
 @inline
-def in_oso(state: State, message: Message, snapshot: Snapshot) -> None:
+def in_oso(state: ReadingState, message: Message, snapshot: Snapshot) -> None:
     """Handles a message of an OSO snapshot, which has neither order nor range."""
     seqno = message.seqno
     if message.kind == k.SEQNO_ADVANCED:
@@ -137,7 +137,7 @@ def may_be_over(snapshot: Snapshot, seqno: int, history: int) -> bool:
 
 
 @inline
-def on_seqno(state: State, message: Message, stream: Stream) -> None:
+def on_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles an event of the stream, or a SeqnoAdvanced."""
     seqno = message.seqno
     if stream.seen > 0:
@@ -177,7 +177,7 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
 
 
 @inline
-def current_snapshot(state: State, seqno: int, stream: Stream) -> int:
+def current_snapshot(state: ReadingState, seqno: int, stream: Stream) -> int:
     """Returns the number of the snapshot that a seqno belongs to, -1 for none; gives up one that may be over in what is lost."""
     n = stream.snapshot
     if n < 0 or stream.suspended == 0 or not may_be_over(state.snapshots[n], seqno, state.connections[stream.connection].history):
@@ -189,7 +189,7 @@ def current_snapshot(state: State, seqno: int, stream: Stream) -> int:
 
 
 @inline
-def on_low_seqno(state: State, message: Message, stream: Stream) -> None:
+def on_low_seqno(state: ReadingState, message: Message, stream: Stream) -> None:
     """Handles a seqno that the stream has accounted for: it comes again, or out of order."""
     seqno, position = message.seqno, stream.position
     if message.kind != k.SEQNO_ADVANCED and seqno == position and stream.position_by == k.BY_ADVANCED:
@@ -216,7 +216,7 @@ def remember_leap(message: Message, stream: Stream, within: bool, is_outside: bo
 
 
 @inline
-def leave_gap(state: State, message: Message, stream: Stream, n: int) -> None:
+def leave_gap(state: ReadingState, message: Message, stream: Stream, n: int) -> None:
     """Writes the gap between the stream's position and a higher seqno, if there is one. ``n``: as in ``enter_gap``."""
     seqno = message.seqno
     connection = state.connections[stream.connection]
@@ -238,7 +238,7 @@ def leave_gap(state: State, message: Message, stream: Stream, n: int) -> None:
 
 
 @inline
-def gap_flags(state: State, stream: Stream, n: int, within: bool) -> int:
+def gap_flags(state: ReadingState, stream: Stream, n: int, within: bool) -> int:
     """Returns bits: what is known of a gap behind the stream's position. ``n``: its snapshot; ``within``: the gap ends in that snapshot's
     range."""
     flags = 0
@@ -262,7 +262,7 @@ def gap_flags(state: State, stream: Stream, n: int, within: bool) -> int:
 
 
 @inline
-def is_within(state: State, n: int, seqno: int) -> bool:
+def is_within(state: ReadingState, n: int, seqno: int) -> bool:
     """Returns whether a seqno is in the range of snapshot ``n``, -1 for none; an OSO snapshot has everything that came in it."""
     return bool(n >= 0 and state.snapshots[n].layout != k.UPR_LAYOUT and not is_beside(state.snapshots[n], seqno))
 
@@ -275,7 +275,7 @@ def is_beside(snapshot: Snapshot, seqno: int) -> bool:
 
 
 @inline
-def see_in_snapshot(state: State, message: Message, n: int) -> None:
+def see_in_snapshot(state: ReadingState, message: Message, n: int) -> None:
     """Counts a message in snapshot ``n``, -1 for none, whatever its seqno; the snapshot's end seqno completes it."""
     if n < 0:
         return
@@ -311,7 +311,7 @@ def say_standing(message: Message, stream: Stream) -> None:
 
 
 @inline
-def on_seqno_ack(state: State, message: Message) -> None:
+def on_seqno_ack(state: ReadingState, message: Message) -> None:
     """Handles a replica's acknowledgement of all prepares up to a seqno."""
     key = find_key(state, message.connection, message.vbucket, message.sid)
     if key < 0 or state.keys[key].live < 0 or is_late(state, message):

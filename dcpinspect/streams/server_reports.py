@@ -10,7 +10,7 @@ import numpy as np
 
 from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, nested, number
 from dcpinspect.records import dataclass
-from dcpinspect.streams.rows import LEAST, Place
+from dcpinspect.streams.rows import LEAST, MessageRow
 
 MOST_SEQNOS = 32
 """Number of seqnos kept of a vbucket.
@@ -35,9 +35,9 @@ class At(NamedTuple):
     time_ns: int
 
     @classmethod
-    def of(cls, place: Place) -> At:
+    def of(cls, message: MessageRow) -> At:
         """Returns the place as plain numbers."""
-        return cls(place.row, place.offset, place.frame, place.time)
+        return cls(message.row, message.offset, message.frame, message.time)
 
 
 class HighSeqno(NamedTuple):
@@ -110,8 +110,8 @@ class ServerReport:
 
     def _least_telling(self, now_ns: int) -> int:
         times = [high.at.time_ns for high in self.seqnos]
-        places = range(1, len(times) - 1)
-        return min(places, key=lambda place: (times[place + 1] - times[place - 1]) / (1 + max(0, now_ns - times[place - 1])))
+        inner = range(1, len(times) - 1)
+        return min(inner, key=lambda index: (times[index + 1] - times[index - 1]) / (1 + max(0, now_ns - times[index - 1])))
 
     def tell_log(self, log: FailoverLog) -> None:
         """Takes an answer with the vbucket's failover log."""
@@ -128,11 +128,11 @@ class ServerReport:
         """Takes an answer that says up to which seqno the vbucket is on disk."""
         if not (persisted or current):
             return
-        said = self.not_persisted = self.not_persisted or NotPersisted()
+        not_persisted = self.not_persisted = self.not_persisted or NotPersisted()
         if persisted:
-            said.is_over = True
-        elif not said.is_over:
-            said.add(at)
+            not_persisted.is_over = True
+        elif not not_persisted.is_over:
+            not_persisted.add(at)
 
     def above(self, seqno: int) -> HighSeqno | None:
         """Returns the first known answer that told a higher seqno than this."""
@@ -142,7 +142,7 @@ class ServerReport:
 HIGH, LATEST, LOG = range(3)
 
 
-class Report(Struct[T]):
+class ReportRow(Struct[T]):
     """One thing that a connection was told of a vbucket."""
 
     connection: T = number("The connection.")
@@ -150,23 +150,25 @@ class Report(Struct[T]):
     kind: T = number("HIGH: a seqno that is kept; LATEST: the one that was told last; LOG: a failover log.")
     seqno: T = number("Of the first two: biased.", reset=LEAST)
     log: T = number("Of a log: its number, -1 where part of it is not in the capture.", reset=-1, of="logs")
-    place: Place[T] = nested(Place, "The answer.")
+    place: MessageRow[T] = nested(MessageRow, "The answer.")
 
 
-class Reports(Report[Ints], StructRows[Report]):
+class Reports(ReportRow[Ints], StructRows[ReportRow]):
     """Everything that servers said of vbuckets outside of streams, except for ``NotPersisted``."""
 
     @staticmethod
     def of(sessions: Mapping[int, tuple[Mapping[int, ServerReport], Mapping[int, HighSeqno]]], log_of: Callable[[bytes], int]) -> Reports:
         """Returns reports by connection: what is kept, and what was told last. ``log_of``: returns the number of a log."""
-        told = [row for number, (kept, latest) in sessions.items() for row in _told(number, kept, latest, log_of)]
-        return Reports.of_integers(np.array(told, dtype=np.int64).reshape(-1, 9))
+        report_rows = [
+            row for number, (vbucket_reports, latest) in sessions.items() for row in _told(number, vbucket_reports, latest, log_of)
+        ]
+        return Reports.of_integers(np.array(report_rows, dtype=np.int64).reshape(-1, 9))
 
 
 def _told(
-    connection: int, kept: Mapping[int, ServerReport], latest: Mapping[int, HighSeqno], log_of: Callable[[bytes], int]
+    connection: int, vbucket_reports: Mapping[int, ServerReport], latest: Mapping[int, HighSeqno], log_of: Callable[[bytes], int]
 ) -> Iterator[tuple[int, ...]]:
-    for vbucket, report in kept.items():
+    for vbucket, report in vbucket_reports.items():
         for high in report.seqnos:
             yield connection, vbucket, HIGH, high.seqno + LEAST, -1, *high.at
         for log in report.logs:

@@ -16,7 +16,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.records import dataclass
 from dcpinspect.streams.collections import Manifest
-from dcpinspect.streams.rows import FILE_SHIFT, Place
+from dcpinspect.streams.rows import FILE_SHIFT, MessageRow
 from dcpinspect.streams.server_reports import At, HighSeqno, Listing, ServerReport, StateSet
 from dcpinspect.tables.messages import MessageBatch
 
@@ -112,7 +112,7 @@ class Session:
 
     def waits_for(self, key: str | int) -> bool:
         """Whether a control was sent, or a command of FAILOVER_LOGS, and no answer to it was read."""
-        return any(isinstance(asked, tuple) and asked[:1] == (key,) for asked in self.waiting.values())
+        return any(isinstance(expected, tuple) and expected[:1] == (key,) for expected in self.waiting.values())
 
     def control(self, key: str) -> str | None:
         """Returns the value of a control if the server accepted it, else None."""
@@ -122,8 +122,8 @@ class Session:
     @property
     def versions(self) -> versions.Versions:
         """The versions that the server may have, by what it said on this connection."""
-        known = "success" if self.consumer == 1 else None  # a server that consumes asks for what it knows
-        controls = ((key, one.value, known or one.status) for key, one in self.controls.items())
+        implied_status = "success" if self.consumer == 1 else None  # a server that consumes asks for what it knows
+        controls = ((key, control.value, implied_status or control.status) for key, control in self.controls.items())
         return versions.shown(self.server_version, self.features_asked, self.features, controls)
 
     @property
@@ -176,17 +176,21 @@ def place_of(batch: MessageBatch, row: int) -> At:
     return At(int(batch.row[row]), int(batch.stream_offset[row]), frame, int(batch.time_ns[row]))
 
 
-def put_places(places: Place[Ints], batch: MessageBatch, rows: Rows | slice, at: Rows | slice = slice(None)) -> None:
-    """Writes where messages stand into a column of places; ``at``: the rows of the column."""
-    places.row[at], places.offset[at], places.time[at] = batch.row[rows], batch.stream_offset[rows], batch.time_ns[rows]
-    places.frame[at] = (batch.last_file[rows] << FILE_SHIFT) | batch.last_frame[rows]
+def put_places(place_table: MessageRow[Ints], batch: MessageBatch, rows: Rows | slice, indices: Rows | slice = slice(None)) -> None:
+    """Writes where messages stand into a column of places; ``indices``: the rows of the column."""
+    place_table.row[indices], place_table.offset[indices], place_table.time[indices] = (
+        batch.row[rows],
+        batch.stream_offset[rows],
+        batch.time_ns[rows],
+    )
+    place_table.frame[indices] = (batch.last_file[rows] << FILE_SHIFT) | batch.last_frame[rows]
 
 
 def readable(batch: MessageBatch) -> Mask:
     """Returns a mask of the messages that were captured whole."""
-    whole = np.ones(len(batch), dtype=np.bool_)
-    whole[batch.missing.row] = False
-    return whole
+    is_readable = np.ones(len(batch), dtype=np.bool_)
+    is_readable[batch.missing.row] = False
+    return is_readable
 
 
 def event_bytes(batch: MessageBatch, row: int) -> bytes:
@@ -219,24 +223,24 @@ def text(raw: bytes) -> str:
 
 def service_of(name: bytes) -> str:
     """Returns the part of a name that the connections of one client share, as ``Session.service``."""
-    found = json_object(name)
-    if found is None:
+    name_object = json_object(name)
+    if name_object is None:
         service, _, nodes = text(name).partition(":")
         consumer = nodes.rpartition(":")[0].rpartition("->")[2]  # replication:PRODUCER->CONSUMER:BUCKET
         return f"{service} to {consumer}" if service == _REPLICATION and consumer else service
-    return (member(found, "a") or member(found, "i") or text(name))[:MOST_TEXT]
+    return (member(name_object, "a") or member(name_object, "i") or text(name))[:MOST_TEXT]
 
 
-def member(found: dict[str, Any] | None, name: str) -> str | None:
+def member(document: dict[str, Any] | None, name: str) -> str | None:
     """Returns a text of a JSON object."""
-    value = found.get(name) if found is not None else None
+    value = document.get(name) if document is not None else None
     return value if isinstance(value, str) else None
 
 
 def json_object(raw: bytes) -> dict[str, Any] | None:
     """Returns the JSON object in ``raw``; None if there is none, or if its texts are invalid, such as half of a surrogate pair."""
     try:
-        found = orjson.loads(raw)
+        document = orjson.loads(raw)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None

@@ -115,12 +115,12 @@ class SessionMessage:
         """Returns the value of a column; None where it has none."""
         return self.batch.number(name, self.index)
 
-    def wait(self, asked: Any) -> None:
+    def wait(self, request: Any) -> None:
         """Remembers what this request asks for until its answer comes."""
         waiting = self.session.waiting
         if len(waiting) >= _MOST:
             del waiting[next(iter(waiting))]
-        waiting[self.row] = asked
+        waiting[self.row] = request
 
 
 def read_request(message: SessionMessage) -> None:
@@ -185,8 +185,8 @@ def _control_asked(message: SessionMessage) -> None:
 def _system_event(message: SessionMessage) -> None:
     batch, manifest = message.batch, message.session.manifest
     is_news = batch.decoded.fits[message.index] and manifest.is_news(event_bytes(batch, message.index))
-    if is_news and (said := said_by_event(batch, message.index)) is not None:
-        manifest.take_event(said)
+    if is_news and (change := said_by_event(batch, message.index)) is not None:
+        manifest.take_event(change)
 
 
 def _seqnos_asked(message: SessionMessage) -> None:
@@ -308,25 +308,25 @@ def _observed(message: SessionMessage) -> None:
     vbucket, seqno = message.number("observed_vbucket"), message.number("current_seqno")
     if vbucket is None or seqno is None:
         return
-    place = message.place
-    _high_seqno(message.session, vbucket, HighSeqno(seqno, place))
+    message_place = message.place
+    _high_seqno(message.session, vbucket, HighSeqno(seqno, message_place))
     if (persisted := message.number("last_persisted_seqno")) is not None:
-        message.session.reports[vbucket].tell_persisted(persisted, seqno, place)
+        message.session.reports[vbucket].tell_persisted(persisted, seqno, message_place)
 
 
 def _all_seqnos(message: SessionMessage) -> None:
     if message.asked is None:
         return
-    session, value, place = message.session, message.value, message.place
+    session, value, message_place = message.session, message.value, message.place
     state, collection = message.asked
     listed = np.frombuffer(value[: len(value) // 10 * 10], np.dtype([("vbucket", ">u2"), ("seqno", ">u8")]))
     if state == 1 and collection is None:
-        session.active = Listing(dict.fromkeys(listed["vbucket"].tolist(), ""), place)
+        session.active = Listing(dict.fromkeys(listed["vbucket"].tolist(), ""), message_place)
     if state == _REPLICA:
         session.replicas.update(listed["vbucket"].tolist())
     if collection is None and state != _REPLICA:
         for vbucket, seqno in listed.tolist():
-            _high_seqno(session, vbucket, HighSeqno(seqno, place))
+            _high_seqno(session, vbucket, HighSeqno(seqno, message_place))
 
 
 GOOD_ANSWERS: dict[int, Callable[[SessionMessage], None]] = {
@@ -404,11 +404,11 @@ def _is_broken(key: bytes) -> bool:
 
 def _name(session: Session, raw: bytes, redactor: Redactor | None) -> None:
     """Stores the name that an open gives its connection, or the replacement of that name."""
-    found, service = json_object(raw), service_of(raw)
-    if found is None:
+    name_object, service = json_object(raw), service_of(raw)
+    if name_object is None:
         name = text(raw)
         session.is_named_well = bool(service and name.partition(":")[2])
         session.is_replication = name.startswith(BETWEEN_NODES)
     else:  # ``a`` is the program, ``i`` tells its connections apart
-        session.is_named_well = bool(found.get("i"))
+        session.is_named_well = bool(name_object.get("i"))
     session.name, session.service = _replaced(raw, redactor), service if redactor is None else redactor.text(service)

@@ -30,7 +30,7 @@ def conventions(snapshots: Snapshots, streams: Streams, is_blind: Mask) -> Table
     rest of a disk checkpoint.
     """
     number = snapshots.stream
-    start, flags, place = snapshots.start, snapshots.flags, snapshots.position
+    start, flags, position = snapshots.start, snapshots.flags, snapshots.position
     is_disk = (flags & DISK) != 0
     is_memory = ((flags & MEMORY) != 0) | (flags == 0)
     has_checkpoint = (flags & CHECKPOINT) != 0
@@ -40,24 +40,24 @@ def conventions(snapshots: Snapshots, streams: Streams, is_blind: Mask) -> Table
     # the first captured event may not be the snapshot's first
     is_open = first_event != 1
     form, asked_start = streams.request.form[number], streams.request.start[number]
-    asked = form > 0
+    is_asked = form > 0
     from_latest = (streams.request.flags[number] & FROM_LATEST) != 0
-    at_request = asked & ((start == asked_start) | ((form == 1) & (start == streams.request.snapshot_start[number])) | from_latest)
-    is_first = (place == w.FIRST) | ((place == w.PERHAPS_FIRST) & at_request & ~from_latest)
+    at_request = is_asked & ((start == asked_start) | ((form == 1) & (start == streams.request.snapshot_start[number])) | from_latest)
+    is_first = (position == w.FIRST) | ((position == w.PERHAPS_FIRST) & at_request & ~from_latest)
     with_first_event = np.where(is_open, _UNKNOWN, np.where(is_start, _MEMORY_3, _IRREGULAR))
     later_memory = np.where(has_checkpoint, _MEMORY_2, with_first_event)
     later_disk = np.where(has_checkpoint | is_above, _DISK_LATER, np.where(is_start, _DISK_3, with_first_event))
-    from_above = asked & (start > asked_start) & ~has_checkpoint
+    from_above = is_asked & (start > asked_start) & ~has_checkpoint
     first_memory = np.where(at_request, _MEMORY_1, np.where(from_above, with_first_event, _IRREGULAR))
     first_disk = np.where(at_request, _DISK_1, _IRREGULAR)
     of_memory = np.where(is_first, first_memory, later_memory)
     of_disk = np.where(is_first, first_disk, later_disk)
-    found = np.where(is_memory & ~is_disk, of_memory, np.where(is_disk & ~is_memory, of_disk, _IRREGULAR))
+    conventions_found = np.where(is_memory & ~is_disk, of_memory, np.where(is_disk & ~is_memory, of_disk, _IRREGULAR))
     # nobody knows whether it is the first, and the convention that a later one would have need not be right
-    found[((place == w.PERHAPS_FIRST) & ~is_first) | ((place == w.PERHAPS_LATER) & is_blind[number])] = _UNKNOWN
-    found[snapshots.layout == UPR_LAYOUT] = _UNKNOWN
-    found[snapshots.layout == OSO_LAYOUT] = -1
-    return np.asarray(found, dtype=np.int64)
+    conventions_found[((position == w.PERHAPS_FIRST) & ~is_first) | ((position == w.PERHAPS_LATER) & is_blind[number])] = _UNKNOWN
+    conventions_found[snapshots.layout == UPR_LAYOUT] = _UNKNOWN
+    conventions_found[snapshots.layout == OSO_LAYOUT] = -1
+    return np.asarray(conventions_found, dtype=np.int64)
 
 
 def states(snapshots: Snapshots, *, is_over: Mask, is_lost: Mask, is_replica: Mask, is_known: Mask) -> Table:
@@ -67,26 +67,26 @@ def states(snapshots: Snapshots, *, is_over: Mask, is_lost: Mask, is_replica: Ma
     ``is_replica``: its vbucket is known to be a replica. ``is_known``: everything is known of its connection.
     """
     number = snapshots.stream
-    found = snapshots.state.copy()
-    runs = found == OPEN
+    final_states = snapshots.state.copy()
+    runs = final_states == OPEN
     unsure = is_lost[number] | (snapshots.is_tainted != 0) | (snapshots.layout == UPR_LAYOUT)
-    found[runs & is_over[number]] = CUT
-    found[runs & unsure] = NOT_KNOWN
+    final_states[runs & is_over[number]] = CUT
+    final_states[runs & unsure] = NOT_KNOWN
     # a marker that overlaps it may be among the lost bytes
-    found[(snapshots.is_tainted != 0) & np.isin(found, (COMPLETE, COMPLETE_ADVANCED)) & is_replica[number]] = NOT_KNOWN
-    overlapped = (found == INCOMPLETE) & (snapshots.is_overlapped != 0)
-    found[overlapped & ~is_known[number]] = NOT_KNOWN  # it may be a replica's
-    found[overlapped & is_replica[number]] = CONTINUED
-    return found
+    final_states[(snapshots.is_tainted != 0) & np.isin(final_states, (COMPLETE, COMPLETE_ADVANCED)) & is_replica[number]] = NOT_KNOWN
+    overlapped = (final_states == INCOMPLETE) & (snapshots.is_overlapped != 0)
+    final_states[overlapped & ~is_known[number]] = NOT_KNOWN  # it may be a replica's
+    final_states[overlapped & is_replica[number]] = CONTINUED
+    return final_states
 
 
 def types(snapshots: Snapshots) -> Table:
     """Returns the number of every snapshot's type."""
     flags = snapshots.flags
     is_disk, is_memory = (flags & DISK) != 0, ((flags & MEMORY) != 0) | (flags == 0)
-    found = np.where(is_disk & ~is_memory, 1, np.where(is_memory & ~is_disk, 0, 3))
+    snapshot_types = np.where(is_disk & ~is_memory, 1, np.where(is_memory & ~is_disk, 0, 3))
     layout = snapshots.layout
-    return np.where(layout == OSO_LAYOUT, 2, np.where(layout == UPR_LAYOUT, 3, found))
+    return np.where(layout == OSO_LAYOUT, 2, np.where(layout == UPR_LAYOUT, 3, snapshot_types))
 
 
 def _until(snapshots: Snapshots, streams: Streams) -> npt.NDArray[np.int64]:

@@ -16,21 +16,21 @@ from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.renumbering import in_order, renumbered_rows
 from dcpinspect.streams.rows import (
     Anomalies,
-    Answers,
-    Connections,
-    Counts,
+    CaptureHoles,
+    ConnectionRows,
     EarlyAnswers,
     Extras,
     Gaps,
-    Holes,
     Keys,
-    Losses,
     Markers,
     Messages,
     OsoSeqnos,
     Questions,
     Requests,
+    RowCounts,
+    SeqnoLosses,
     Snapshots,
+    StreamAnswers,
     Streams,
     Turns,
 )
@@ -52,23 +52,23 @@ class Details(NamedTuple):
     """What the messages of a batch carry, each kind in a table of its own."""
 
     requests: Requests
-    answers: Answers
+    answers: StreamAnswers
     markers: Markers
-    holes: Holes
+    holes: CaptureHoles
     extras: Extras
 
 
 class Known(NamedTuple):
     """What is known so far: each table with its used rows only."""
 
-    connections: Connections
+    connections: ConnectionRows
     streams: Streams
     snapshots: Snapshots
     gaps: Gaps
-    losses: Losses
+    losses: SeqnoLosses
 
 
-class Numbers(NamedTuple):
+class NewNumbers(NamedTuple):
     """New numbers of the records of one reading, by their old numbers, once the reading is joined with others."""
 
     connections: Ints
@@ -78,16 +78,16 @@ class Numbers(NamedTuple):
     losses: Ints
 
 
-class State(Tables, Portable):
+class ReadingState(Tables, Portable):
     """All tables of one reading; they grow with streams, snapshots, gaps and losses."""
 
     messages: Messages
     requests: Requests
-    answers: Answers
+    answers: StreamAnswers
     markers: Markers
-    holes: Holes
+    holes: CaptureHoles
     extras: Extras
-    connections: Connections
+    connections: ConnectionRows
     slots: Ints
     """Number of the key in each slot, by hash; -1 for none."""
     keys: Keys
@@ -95,22 +95,22 @@ class State(Tables, Portable):
     snapshots: Snapshots
     gaps: Gaps
     anomalies: Anomalies
-    losses: Losses
+    losses: SeqnoLosses
     oso_seqnos: OsoSeqnos
     turns: Turns
     questions: Questions
     early_answers: EarlyAnswers
-    counts: Counts
+    counts: RowCounts
     seed: int
     """Secret start of hashes: peers choose vbuckets and stream-ids, but must not be able to choose which ones collide."""
 
     def __init__(self) -> None:
         for name, table in _GROWING.items():
             setattr(self, name, table.zeros(_FIRST_ROWS))
-        self.counts = Counts.one()
+        self.counts = RowCounts.one()
         self.take(*NOTHING)
         self.early_answers = EarlyAnswers.zeros(EARLY_ANSWERS)  # of connection 0, which does not exist: no memory until written
-        self.connections = Connections.zeros(0)
+        self.connections = ConnectionRows.zeros(0)
         self.slots = np.full(_FIRST_SLOTS, -1, np.int64)
         self.seed = secrets.randbits(31)
 
@@ -120,14 +120,14 @@ class State(Tables, Portable):
         self.messages = messages
         self.requests, self.answers, self.markers, self.holes, self.extras = details
 
-    def meet(self, numbers: Ints, known: Ints) -> None:
-        """Adds connections; ``known``: 1 for each whose beginning was captured, else 0."""
+    def meet(self, numbers: Ints, are_known: Ints) -> None:
+        """Adds connections; ``are_known``: 1 for each whose beginning was captured, else 0."""
         most = int(numbers.max(initial=0))
         if most >= len(self.connections):
             self._move_connections(max(16, most + 1, 2 * len(self.connections)), {})
-        met = Connections.reset(len(numbers))
-        met.is_known, met.is_met = known, np.ones(len(numbers), dtype=np.int64)
-        met.end_on_close = met.oso = met.history = met.window = known - 1
+        met = ConnectionRows.reset(len(numbers))
+        met.is_known, met.is_met = are_known, np.ones(len(numbers), dtype=np.int64)
+        met.end_on_close = met.oso = met.history = met.window = are_known - 1
         self.connections[numbers] = met
 
     def _move_connections(self, rows: int, numbers: Mapping[str, Ints]) -> None:
@@ -135,7 +135,7 @@ class State(Tables, Portable):
 
         ``numbers``: new numbers of the rows of other tables, by table.
         """
-        table, met = Connections.zeros(rows), np.flatnonzero(self.connections.is_met)
+        table, met = ConnectionRows.zeros(rows), np.flatnonzero(self.connections.is_met)
         table[met] = renumbered_rows(self.connections[met], numbers)
         self.connections = table
 
@@ -144,9 +144,9 @@ class State(Tables, Portable):
 
         ``connection`` and ``row`` have one element for each message. What the message itself shows counts.
         """
-        turns, found = self.used(self.turns), self.connections.producer[connection]
+        turns, producers = self.used(self.turns), self.connections.producer[connection]
         if not len(turns):
-            return found
+            return producers
         turns = turns[np.argsort(turns.connection, kind="stable")]
         first = np.searchsorted(turns.connection, connection)
         least = int(turns.row.min()) - 1  # keeps row numbers small
@@ -154,14 +154,14 @@ class State(Tables, Portable):
         keys = turns.connection * span + (turns.row - least)
         past = np.searchsorted(keys, connection * span + np.clip(row - least, 0, span - 1), side="right")
         later = np.minimum(first, len(turns) - 1)
-        found = np.where(turns.connection[later] == connection, turns.before[later], found)
-        return np.where(past > first, turns.after[past - 1], found)
+        producers = np.where(turns.connection[later] == connection, turns.before[later], producers)
+        return np.where(past > first, turns.after[past - 1], producers)
 
     def unmet(self, connections: Ints) -> Ints:
         """Returns the numbers among ``connections`` that were not met yet, without repeats."""
-        known = self.connections.is_met
-        is_new = known[np.minimum(connections, len(known) - 1)] == 0 if len(known) else np.ones(len(connections), dtype=np.bool_)
-        is_new |= connections >= len(known)
+        is_met = self.connections.is_met
+        is_new = is_met[np.minimum(connections, len(is_met) - 1)] == 0 if len(is_met) else np.ones(len(connections), dtype=np.bool_)
+        is_new |= connections >= len(is_met)
         return np.unique(connections[is_new])
 
     def make_room(self) -> bool:
@@ -188,12 +188,12 @@ class State(Tables, Portable):
         """
         numbers = {name: np.where(stays, np.cumsum(stays) - 1, -1) for name, stays in staying.items()}
         for name in _GROWING:
-            own = self.used(getattr(self, name))
-            own = renumbered_rows(own[staying[name]] if name in staying else own, numbers)
-            table = own.zeros(max(_FIRST_ROWS, len(own) + ROOM))
-            table[: len(own)] = own
+            table_rows = self.used(getattr(self, name))
+            table_rows = renumbered_rows(table_rows[staying[name]] if name in staying else table_rows, numbers)
+            table = table_rows.zeros(max(_FIRST_ROWS, len(table_rows) + ROOM))
+            table[: len(table_rows)] = table_rows
             setattr(self, name, table)
-            setattr(self.counts, name, len(own))
+            setattr(self.counts, name, len(table_rows))
         self.early_answers = renumbered_rows(self.early_answers, numbers)
         if "keys" in staying:
             self.slots = np.full(max(_FIRST_SLOTS, 1 << (2 * (self.counts.keys + ROOM) - 1).bit_length()), -1, np.int64)
@@ -218,51 +218,54 @@ class State(Tables, Portable):
         """Returns what is known, without what only the next messages would need."""
         return self.known._asdict()
 
-    def __setstate__(self, known: dict[str, StructRows[Any]]) -> None:
+    def __setstate__(self, saved_state: dict[str, StructRows[Any]]) -> None:
         self.__init__()  # type: ignore[misc] # there is nothing yet
-        self._know(known)
+        self._know(saved_state)
 
-    def _know(self, known: Mapping[str, StructRows[Any]]) -> None:
-        for name, table in known.items():
+    def _know(self, known_tables: Mapping[str, StructRows[Any]]) -> None:
+        for name, table in known_tables.items():
             setattr(self, name, table)
             if name in _GROWING:
                 setattr(self.counts, name, len(table))
 
     @classmethod
     def joined(
-        cls, parts: Sequence[State], connections: Sequence[Ints], filters: Sequence[Ints], logs: Sequence[Ints]
-    ) -> tuple[Self, list[Numbers]]:
+        cls, readings: Sequence[ReadingState], connections: Sequence[Ints], filters: Sequence[Ints], logs: Sequence[Ints]
+    ) -> tuple[Self, list[NewNumbers]]:
         """Joins the tables of readings of different connections to the tables of one reading of all.
 
         ``connections``, ``filters``, ``logs``: for each reading, the new numbers of its own ones. Returns the whole, which must not be fed,
         and for each reading the new numbers of its records.
         """
-        known = [part.known for part in parts]
+        known_tables = [reading.known for reading in readings]
         # records are sorted by the row of the message that brought them
-        places = {
-            "streams": in_order([part.streams.begun_row for part in known]),
-            "snapshots": in_order([part.snapshots.place.row for part in known]),
-            "gaps": in_order([part.gaps.ends.row for part in known]),
-            "losses": in_order([part.losses.after_row for part in known]),
+        orders = {
+            "streams": in_order([reading.streams.begun_row for reading in known_tables]),
+            "snapshots": in_order([reading.snapshots.place.row for reading in known_tables]),
+            "gaps": in_order([reading.gaps.ends.row for reading in known_tables]),
+            "losses": in_order([reading.losses.after_row for reading in known_tables]),
         }
         numbers = [
-            Numbers(own, *(places[name][part] for name in ("streams", "snapshots", "losses"))) for part, own in enumerate(connections)
+            NewNumbers(connection_numbers, *(orders[name][reading_number] for name in ("streams", "snapshots", "losses")))
+            for reading_number, connection_numbers in enumerate(connections)
         ]
-        total = 1 + max((int(of.connections.max(initial=0)) for of in numbers), default=0)
-        whole: dict[str, Any] = {name: _GROWING[name](room(sum(map(len, of)), _GROWING[name].dtype)) for name, of in places.items()}
-        whole["connections"] = Connections.reset(total)
-        for number, part in enumerate(known):
-            of = {**numbers[number]._asdict(), "filters": filters[number], "logs": logs[number]}
-            for name, table in places.items():
-                own = getattr(part, name)
-                for start in range(0, len(own), _AT_ONCE):
+        total = 1 + max((int(new_numbers.connections.max(initial=0)) for new_numbers in numbers), default=0)
+        joined_tables: dict[str, Any] = {
+            name: _GROWING[name](room(sum(map(len, new_numbers)), _GROWING[name].dtype)) for name, new_numbers in orders.items()
+        }
+        joined_tables["connections"] = ConnectionRows.reset(total)
+        for number, reading in enumerate(known_tables):
+            new_numbers = {**numbers[number]._asdict(), "filters": filters[number], "logs": logs[number]}
+            for name, table in orders.items():
+                table_rows = getattr(reading, name)
+                for start in range(0, len(table_rows), _AT_ONCE):
                     some = slice(start, start + _AT_ONCE)
-                    whole[name][table[number][some]] = renumbered_rows(own[some], of)
-            met = np.flatnonzero(part.connections.is_met)
-            whole["connections"][connections[number][met]] = renumbered_rows(part.connections[met], of)
-        found = cls()
-        found._know(whole)
-        return found, numbers
+                    joined_tables[name][table[number][some]] = renumbered_rows(table_rows[some], new_numbers)
+            met = np.flatnonzero(reading.connections.is_met)
+            joined_tables["connections"][connections[number][met]] = renumbered_rows(reading.connections[met], new_numbers)
+        joined_state = cls()
+        joined_state._know(joined_tables)
+        return joined_state, numbers
 
 
 _GROWING: Mapping[str, type[StructRows[Any]]] = {
@@ -271,7 +274,7 @@ _GROWING: Mapping[str, type[StructRows[Any]]] = {
     "snapshots": Snapshots,
     "gaps": Gaps,
     "anomalies": Anomalies,
-    "losses": Losses,
+    "losses": SeqnoLosses,
     "oso_seqnos": OsoSeqnos,
     "turns": Turns,
     "questions": Questions,
@@ -279,12 +282,12 @@ _GROWING: Mapping[str, type[StructRows[Any]]] = {
 """The tables that grow, by their names in ``Counts``."""
 
 
-NOTHING = Messages.zeros(0), Details(Requests.zeros(0), Answers.zeros(0), Markers.zeros(0), Holes.zeros(0), Extras.zeros(0))
+NOTHING = Messages.zeros(0), Details(Requests.zeros(0), StreamAnswers.zeros(0), Markers.zeros(0), CaptureHoles.zeros(0), Extras.zeros(0))
 """A batch without messages."""
 
 
 @inline
-def has_room(state: State) -> bool:
+def has_room(state: ReadingState) -> bool:
     """Returns whether every table has room for what any one message may bring."""
     return (
         len(state.streams) - state.counts.streams >= ROOM

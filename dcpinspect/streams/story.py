@@ -87,24 +87,24 @@ class StreamStory:
         self, rows: npt.NDArray[np.int64], first: int, markers: npt.NDArray[np.int64], items: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
         """Returns the value of the latest known row up to each of these rows; ``first`` for rows before all known ones."""
-        known = np.concatenate((self.bars.row, self.item_row))
+        event_rows = np.concatenate((self.bars.row, self.item_row))
         values = np.concatenate((markers, items))
-        order = np.argsort(known, kind="stable")
-        place = np.searchsorted(known[order], rows, side="right") - 1
+        order = np.argsort(event_rows, kind="stable")
+        positions = np.searchsorted(event_rows[order], rows, side="right") - 1
         begin = np.uint64(first).view(np.int64)
-        found: npt.NDArray[np.int64] = (
-            np.where(place >= 0, values[order][np.maximum(place, 0)], begin) if len(known) else np.full(len(rows), begin)
+        stream_numbers: npt.NDArray[np.int64] = (
+            np.where(positions >= 0, values[order][np.maximum(positions, 0)], begin) if len(event_rows) else np.full(len(rows), begin)
         )
-        return found
+        return stream_numbers
 
     def last_before(self, rows: npt.NDArray[np.int64], otherwise: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Returns the time of the latest event before each row, in nanoseconds since 1970; ``otherwise`` where there is none."""
         if not len(self.item_row):
             return otherwise
         order = np.argsort(self.item_row, kind="stable")
-        place = np.searchsorted(self.item_row[order], rows) - 1
-        found: npt.NDArray[np.int64] = np.where(place >= 0, self.item_until[order][np.maximum(place, 0)], otherwise)
-        return found
+        positions = np.searchsorted(self.item_row[order], rows) - 1
+        last_seqnos: npt.NDArray[np.int64] = np.where(positions >= 0, self.item_until[order][np.maximum(positions, 0)], otherwise)
+        return last_seqnos
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -115,8 +115,8 @@ class StreamStory:
     def seqnos(self) -> Iterable[int]:
         """Yields seqnos that a picture of the stream has to hold."""
         stream = self.stream
-        known = [stream["requested_start"], stream["rollback_seqno"], stream["first_seqno"], stream["last_seqno"]]
-        yield from (seqno for seqno in known if seqno is not None)
+        seqno_fields = [stream["requested_start"], stream["rollback_seqno"], stream["first_seqno"], stream["last_seqno"]]
+        yield from (seqno for seqno in seqno_fields if seqno is not None)
         for low, high in ((self.bars.first, self.bars.last), (self.after, self.before)):
             if len(low):
                 yield int(low.min())
@@ -136,23 +136,23 @@ def stories(
     ``connections``: only on these; all if empty. ``items``: fed with the whole reading. ``only``: streams for which this filter is true.
     ``bounds``: streams that go on in this span of time.
     """
-    wanted = RecordSelection(vbuckets=(range(vbucket, vbucket + 1),), connections=connections)
-    streams, snapshots, gaps = (wanted.of(table) for table in (tables.streams, tables.snapshots, tables.gaps))
+    selection = RecordSelection(vbuckets=(range(vbucket, vbucket + 1),), connections=connections)
+    streams, snapshots, gaps = (selection.of(table) for table in (tables.streams, tables.snapshots, tables.gaps))
     rows = _plain_rows(streams)
     keys = _keys(streams)
-    shown = frozenset(_keys(RecordSelection(filter=only, bounds=bounds).of(streams)))
+    shown_streams = frozenset(_keys(RecordSelection(filter=only, bounds=bounds).of(streams)))
     snapshots_of, gaps_of = _by_stream(snapshots), _by_stream(gaps)
     entries = items.table
     stream_of_entry = _streams_of(entries, rows)
     order = np.argsort(stream_of_entry, kind="stable")
     borders = np.searchsorted(stream_of_entry[order], np.arange(len(rows) + 1))
-    found = []
+    stories_found = []
     for number, (row, key) in enumerate(zip(rows, keys, strict=True)):
-        if key not in shown:
+        if key not in shown_streams:
             continue
         own_snapshots, own_gaps = snapshots.take(snapshots_of.get(key, _NONE)), gaps.take(gaps_of.get(key, _NONE))
-        own = entries[order[borders[number] : borders[number + 1]]]
-        found.append(
+        entries_of_stream = entries[order[borders[number] : borders[number + 1]]]
+        stories_found.append(
             StreamStory(
                 row=streams.take(np.array([number])),
                 stream=row,
@@ -162,15 +162,15 @@ def stories(
                 after=_numbers(own_gaps, "after_seqno")[0],
                 before=_numbers(own_gaps, "before_seqno")[0],
                 cause=_codes(own_gaps, "cause"),
-                item_first=unbiased(own.first),
-                item_last=unbiased(own.last),
-                item_count=own.count,
-                item_row=own.row,
-                item_time=own.time,
-                item_until=own.until,
+                item_first=unbiased(entries_of_stream.first),
+                item_last=unbiased(entries_of_stream.last),
+                item_count=entries_of_stream.count,
+                item_row=entries_of_stream.row,
+                item_time=entries_of_stream.time,
+                item_until=entries_of_stream.until,
             )
         )
-    return found
+    return stories_found
 
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -188,15 +188,15 @@ def _keys(records: Records) -> list[tuple[int, int, int]]:
 
 
 def _by_stream(records: Records) -> dict[tuple[int, int, int], npt.NDArray[np.int64]]:
-    places: dict[tuple[int, int, int], list[int]] = {}
-    for place, key in enumerate(_keys(records)):
-        places.setdefault(key, []).append(place)
-    return {key: np.array(own, dtype=np.int64) for key, own in places.items()}
+    indices: dict[tuple[int, int, int], list[int]] = {}
+    for index, key in enumerate(_keys(records)):
+        indices.setdefault(key, []).append(index)
+    return {key: np.array(numbers, dtype=np.int64) for key, numbers in indices.items()}
 
 
 def _streams_of(entries: Items, rows: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.int64]:
     """Returns the number of the stream that each entry belongs to: the latest one opened by then that received anything; -1 for none."""
-    found = np.full(len(entries), -1, dtype=np.int64)
+    stream_numbers = np.full(len(entries), -1, dtype=np.int64)
     pairs = sorted({(row["connection"], -1 if row["sid"] is None else row["sid"]) for row in rows})
     for connection, sid in pairs:
         streams = [
@@ -205,11 +205,11 @@ def _streams_of(entries: Items, rows: Sequence[Mapping[str, Any]]) -> npt.NDArra
             if row["connection"] == connection and (-1 if row["sid"] is None else row["sid"]) == sid and row["items"]
         ]
         if streams:
-            own = (entries.connection == connection) & (entries.sid == sid)
-            opened = np.array([rows[number]["open_row"] for number in streams])
-            place = np.searchsorted(opened, entries.row[own], side="right") - 1
-            found[own] = np.where(place >= 0, np.array(streams)[place], -1)
-    return found
+            is_on_connection = (entries.connection == connection) & (entries.sid == sid)
+            open_rows = np.array([rows[number]["open_row"] for number in streams])
+            positions = np.searchsorted(open_rows, entries.row[is_on_connection], side="right") - 1
+            stream_numbers[is_on_connection] = np.where(positions >= 0, np.array(streams)[positions], -1)
+    return stream_numbers
 
 
 def _numbers(records: Records, name: str) -> tuple[Seqnos, Mask]:

@@ -92,22 +92,22 @@ class Tables:
 
         def made() -> Records:
             records = connections()
-            of = [copies[number].of if number in copies else None for number in records.values("connection")]
-            return records.with_column("copy_of", of)
+            originals = [copies[number].of if number in copies else None for number in records.values("connection")]
+            return records.with_column("copy_of", originals)
 
         return Tables(self.seen, {**self._made, "connections": cache(made)}, links, self._files)
 
     @property
     def logs(self) -> FailoverLogs:
         """All failover logs."""
-        found: FailoverLogs = self._made["logs"]()
-        return found
+        failover_logs: FailoverLogs = self._made["logs"]()
+        return failover_logs
 
     @property
     def explained(self) -> Rollbacks:
         """Why stream requests were answered with a rollback."""
-        found: Rollbacks = self._made["explained"]()
-        return found
+        rollbacks: Rollbacks = self._made["explained"]()
+        return rollbacks
 
     def _table(self, name: str) -> Records:
         table: Records = self._made[name]()

@@ -45,11 +45,11 @@ from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.rows import CUT_VALUE, Gaps, Streams
 from dcpinspect.streams.session import COLLECTIONS, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
-from dcpinspect.streams.state import NOTHING, Numbers, State
+from dcpinspect.streams.state import NOTHING, NewNumbers, ReadingState
 from dcpinspect.streams.tables import Seen, Tables
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.vbuckets import vbucket_records
-from dcpinspect.streams.verdicts import Ends, Texts, is_over, number_streams, stream_records
+from dcpinspect.streams.verdicts import Ends, StreamTexts, is_over, number_streams, stream_records
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.streams.waits import Waits
 from dcpinspect.tables.messages import MessageBatch
@@ -66,7 +66,7 @@ _CROWD = 4
 _AFTER_ALL = np.iinfo(np.int64).max
 
 
-Judge = Callable[[Table, Streams, Table], Mask]
+GapJudge = Callable[[Table, Streams, Table], Mask]
 
 
 class Tracker(Portable):
@@ -91,7 +91,7 @@ class Tracker(Portable):
         """One row for each stream, once gaps were set apart: the seqnos that enclose all gaps of which another stream may tell."""
         self._stayed: Sequence[int] = (0, 0, 0)  # counts of snapshots, gaps and losses when some last left the tables.
         self._compared = 0  # vbuckets below this one were
-        self.state = State()
+        self.state = ReadingState()
         self.contents: Contents | None = None
         """Follows the keys of events; None unless somebody wants to know what is wrong with the documents."""
         self.flow: FlowControl | None = None
@@ -112,27 +112,27 @@ class Tracker(Portable):
         """The tables made last; None as soon as newer messages were taken."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Tracker], connections: Sequence[Table]) -> tuple[Self, list[Numbers]]:
+    def joined(cls, readings: Sequence[Tracker], connections: Sequence[Table]) -> tuple[Self, list[NewNumbers]]:
         """Joins the trackers of readings of different connections to the tracker of one reading of all connections.
 
         ``connections``: for each reading, the new numbers of its connections. Returns the whole tracker, which must not be fed, and for
         each reading the new numbers of its streams, snapshots and other records.
         """
-        whole = cls()
-        whole.copies = Copies.joined([part.copies for part in parts], connections)
-        whole.conversation, filters, logs = Conversation.joined([part.conversation for part in parts], connections)
-        whole.state, numbers = State.joined([part.state for part in parts], connections, filters, logs)
-        whole._out_of_order = OutOfOrder.joined([part._out_of_order for part in parts], numbers)
-        whole._left = Left.joined([part._left for part in parts], [of.streams for of in numbers])
-        if any(len(part._spans) for part in parts):
-            whole._spans = no_spans(sum(len(of.streams) for of in numbers))
-            for part, of in zip(parts, numbers, strict=True):
-                whole._spans[of.streams[: len(part._spans)]] = part._spans
-        flows = [part.flow for part in parts if part.flow is not None]
-        noops = [part.noops for part in parts if part.noops is not None]
-        whole.flow = FlowControl.joined(flows, connections) if flows else None
-        whole.noops = Noops.joined(noops, connections) if noops else None
-        return whole, numbers
+        tracker = cls()
+        tracker.copies = Copies.joined([reading.copies for reading in readings], connections)
+        tracker.conversation, filters, logs = Conversation.joined([reading.conversation for reading in readings], connections)
+        tracker.state, numbers = ReadingState.joined([reading.state for reading in readings], connections, filters, logs)
+        tracker._out_of_order = OutOfOrder.joined([reading._out_of_order for reading in readings], numbers)
+        tracker._left = Left.joined([reading._left for reading in readings], [new_numbers.streams for new_numbers in numbers])
+        if any(len(reading._spans) for reading in readings):
+            tracker._spans = no_spans(sum(len(new_numbers.streams) for new_numbers in numbers))
+            for reading, new_numbers in zip(readings, numbers, strict=True):
+                tracker._spans[new_numbers.streams[: len(reading._spans)]] = reading._spans
+        flows = [reading.flow for reading in readings if reading.flow is not None]
+        noops = [reading.noops for reading in readings if reading.noops is not None]
+        tracker.flow = FlowControl.joined(flows, connections) if flows else None
+        tracker.noops = Noops.joined(noops, connections) if noops else None
+        return tracker, numbers
 
     def forget_what_is_over(self) -> None:
         """Lets snapshots and gaps leave the tables from now on, once they are over and can be part of no finding: the reading has no end.
@@ -216,39 +216,43 @@ class Tracker(Portable):
 
     def _without(self, connections: set[int]) -> Tracker:
         """Returns what is known without these connections."""
-        other = copy.deepcopy(self, {id(self.copies): Copies()})  # which has what ``joined`` needs; nothing in it is there twice
-        other.counts_copies = True
-        other._recent, other._told, other._compared = self._recent, dict(self._told), self._compared
-        other.histories = copy.copy(self.histories)
+        duplicate = copy.deepcopy(self, {id(self.copies): Copies()})  # which has what ``joined`` needs; nothing in it is there twice
+        duplicate.counts_copies = True
+        duplicate._recent, duplicate._told, duplicate._compared = self._recent, dict(self._told), self._compared
+        duplicate.histories = copy.copy(self.histories)
         numbers = np.array(sorted(connections), dtype=np.int64)
-        stays = ~np.isin(other.state.known.streams.connection, numbers)
-        other._drop(stays, numbers)
-        other.kept = np.flatnonzero(stays)
-        for follower in (other.flow, other.noops):
+        stays = ~np.isin(duplicate.state.known.streams.connection, numbers)
+        duplicate._drop(stays, numbers)
+        duplicate.kept = np.flatnonzero(stays)
+        for follower in (duplicate.flow, duplicate.noops):
             if follower is not None:
                 follower.leave(connections)
-        return other
+        return duplicate
 
     def _made(self, links: Sequence[Link], of_whole: OfWhole | None) -> Tables:
         by_number = {link.number: link for link in links}
         unmet = self.state.unmet(np.array(list(by_number), dtype=np.int64))
         self.state.meet(unmet, np.array([by_number[number].has_handshake for number in unmet.tolist()], dtype=np.int64))
-        sessions, connections, known = self.conversation.sessions, self.state.connections, self.state.known
-        streams, snapshots = known.streams, known.snapshots
+        sessions, connections, tables = self.conversation.sessions, self.state.connections, self.state.known
+        streams, snapshots = tables.streams, tables.snapshots
         in_order = number_streams(streams)
-        sight = Visibility(known, by_number)
+        sight = Visibility(tables, by_number)
         flows = {link.number: flow_of(connections[link.number], link, sessions.get(link.number) or Session(), sight) for link in links}
         owners = clients_of(links, sessions, sight)
         clients = {number: owner.name for number, owner in owners.items()}
-        ends = Ends.of(known, by_number, {number: flow.is_full for number, flow in flows.items()})
-        waits = Waits(known, self._branches(streams), self.conversation, by_number, clients, sight)
+        ends = Ends.of(tables, by_number, {number: flow.is_full for number, flow in flows.items()})
+        waits = Waits(tables, self._branches(streams), self.conversation, by_number, clients, sight)
         unread = UnreadRequests(streams, sight, by_number, sessions, clients)
         resumed = of_whole.resumed if of_whole else resumed_gaps(streams, snapshots, owners, by_number, unread, sight)
         gaps = self._explained(resumed, of_whole)
         amounts = self._amounts(gaps)
-        buckets = {number: (by_number[number].server, one.bucket) for number, one in sessions.items() if number in by_number and one.bucket}
+        buckets = {
+            number: (by_number[number].server, link_session.bucket)
+            for number, link_session in sessions.items()
+            if number in by_number and link_session.bucket
+        }
         names = KnownNames({number: session.manifest for number, session in sessions.items()}, buckets)
-        texts = Texts(self.conversation.filters, self.conversation.logs, names)
+        texts = StreamTexts(self.conversation.filters, self.conversation.logs, names)
         stream_table = stream_records(streams, snapshots, amounts, texts, ends, waits.are_long)
         verdicts = stream_table.columns["verdict"]
         assert isinstance(verdicts, Worded)
@@ -268,38 +272,38 @@ class Tracker(Portable):
         made: dict[str, Callable[[], Any]] = {
             "logs": logs,
             "explained": explained,
-            "connections": lambda: connection_records(links, sessions, known.connections, flows, is_running, sight),
+            "connections": lambda: connection_records(links, sessions, tables.connections, flows, is_running, sight),
             "streams": lambda: stream_table if in_order is None else stream_table.take(in_order),
             "snapshots": lambda: snapshot_records(snapshots, streams, snapshot_states, sight.may_have_asked[streams.connection]),
             "gaps": gaps.records,
             "rollbacks": lambda: explained().records(),
-            "vbuckets": lambda: vbucket_records(known, verdicts.codes, amounts, clients, self.conversation.reports, waits),
+            "vbuckets": lambda: vbucket_records(tables, verdicts.codes, amounts, clients, self.conversation.reports, waits),
         }
         seen = Seen(by_number, sight, owners, clients, flows, unread, waits, gaps, amounts[1][0], replicas, snapshot_states)
         return Tables(seen, {name: cache(make) for name, make in made.items()}, links)
 
     def _explained(self, resumed: Sequence[Extra], of_whole: OfWhole | None) -> ExplainedGaps:
         """Returns all gaps with their causes; ``resumed``: those at the beginning of resumed streams."""
-        known = self.state.known
-        facts = self._facts(known.streams, of_whole)
-        cause, extras = causes(known.gaps, known.snapshots, facts), [*self._out_of_order.gaps, *rollback_gaps(known.streams), *resumed]
-        all_gaps = known.gaps, self._out_of_order.rows(known.snapshots)
+        tables = self.state.known
+        facts = self._facts(tables.streams, of_whole)
+        cause, extras = causes(tables.gaps, tables.snapshots, facts), [*self._out_of_order.gaps, *rollback_gaps(tables.streams), *resumed]
+        all_gaps = tables.gaps, self._out_of_order.rows(tables.snapshots)
         if of_whole is not None:
-            told = of_whole.told_of(*all_gaps)
+            comparisons = of_whole.told_of(*all_gaps)
         else:
-            disputes = Disputes(all_gaps, cause, known, self._branches(known.streams), vbucket=self._compared)
-            shown = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
-            told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, known.streams)))
-        return ExplainedGaps(known, extras, cause, told, facts, self.conversation.sessions)
+            disputes = Disputes(all_gaps, cause, tables, self._branches(tables.streams), vbucket=self._compared)
+            found_events = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
+            comparisons = self._with_told(disputes.settled(found_events, self._subscriptions(disputes, tables.streams)))
+        return ExplainedGaps(tables, extras, cause, comparisons, facts, self.conversation.sessions)
 
     def _amounts(self, gaps: ExplainedGaps) -> tuple[Table, Amounts]:
         """Returns the snapshots of each stream, and its gaps by cause, with those that have left."""
-        known = self.state.known
-        count = len(known.streams)
+        tables = self.state.known
+        count = len(tables.streams)
         by_cause, gap_seqnos = self._left.gaps(count)
         np.add.at(by_cause, (gaps.stream, gaps.cause), 1)
         np.add.at(gap_seqnos, (gaps.stream, gaps.cause), gaps.width)
-        return self._left.snapshots_of(count) + np.bincount(known.snapshots.stream, minlength=count), (by_cause, gap_seqnos)
+        return self._left.snapshots_of(count) + np.bincount(tables.snapshots.stream, minlength=count), (by_cause, gap_seqnos)
 
     def compare(self, look_again: Callable[[EventQuery], FoundEvents], differ: Differ | None = None) -> None:
         """Compares streams by events that are read a second time, each time of as many vbuckets as memory allows.
@@ -308,8 +312,8 @@ class Tracker(Portable):
         """
         self._compared, self._told, self._tables = 0, {}, None
         for _ in range(ROUNDS):
-            shown = self._keep(look_again, vbucket=self._compared)
-            before, self._compared = self._compared, VBUCKETS if shown is None else shown.vbuckets
+            found_events = self._keep(look_again, vbucket=self._compared)
+            before, self._compared = self._compared, VBUCKETS if found_events is None else found_events.vbuckets
             if self._compared in (before, VBUCKETS):
                 break
         if self.histories is not None:
@@ -370,7 +374,7 @@ class Tracker(Portable):
         every, cause = self._every_gap()
         return np.column_stack((every.stream, every.after, every.before, cause))
 
-    def wanting(self, judge: Judge) -> Mask:
+    def wanting(self, judge: GapJudge) -> Mask:
         """Returns a mask of streams that have to be compared with each other because of gaps and snapshots that were set apart.
 
         ``judge``: gets streams that may have gaps in dispute (their numbers, their rows, the branch of each), and returns a mask of those
@@ -379,11 +383,11 @@ class Tracker(Portable):
         streams = self.state.known.streams
         branches = self._branches(streams)
         numbers = np.flatnonzero(disputable(self._spans, streams, branches))
-        found = np.zeros(len(streams), dtype=np.bool_)
+        mask = np.zeros(len(streams), dtype=np.bool_)
         if len(numbers):
             some = streams if len(numbers) == len(streams) else streams[numbers]
-            found[numbers] = judge(numbers, some, branches[numbers])
-        return found
+            mask[numbers] = judge(numbers, some, branches[numbers])
+        return mask
 
     def _leave(self, row: int, most: int, but: Mask | None = None) -> None:
         """Lets snapshots, gaps and losses that are over leave the tables.
@@ -396,10 +400,10 @@ class Tracker(Portable):
         stays = np.zeros(len(streams), dtype=np.bool_) if but is None else but
         every, cause = self._every_gap()
         names = np.concatenate((np.arange(len(gaps)), -1 - np.arange(len(every) - len(gaps))))
-        place = {name: at for at, name in enumerate(names.tolist())} if self._told else {}
+        position_of = {name: position for position, name in enumerate(names.tolist())} if self._told else {}
         for name, tale in self._told.items():
             if tale.cause >= 0:
-                cause[place[name]] = tale.cause
+                cause[position_of[name]] = tale.cause
         go = stale_gaps(every, cause, before_row, most) & ~stays[every.stream]
         stay, stay_unordered = np.split(~go, [len(gaps)])
         self._out_of_order.leave(stay_unordered)
@@ -413,9 +417,9 @@ class Tracker(Portable):
     def _every_gap(self) -> tuple[Gaps, Table]:
         """Returns all gaps, those inside OSO snapshots last, and for each the cause that its own stream shows; no other stream is asked."""
         _, streams, snapshots, gaps, _ = self.state.known
-        own = causes(gaps, snapshots, self._facts(streams))
+        gap_causes = causes(gaps, snapshots, self._facts(streams))
         unordered = np.array([gap.cause for gap in self._out_of_order.gaps], dtype=np.int64)
-        return Gaps.joined([gaps, self._out_of_order.rows(snapshots)]), np.concatenate((own, unordered))
+        return Gaps.joined([gaps, self._out_of_order.rows(snapshots)]), np.concatenate((gap_causes, unordered))
 
     def let_go(self, connections: set[int], hosts: Mapping[int, str], closed: Collection[int]) -> Collection[tuple[int, int | None]]:
         """Lets connections leave the tables with all that was on them; streams that are over leave too, but for the newest
@@ -427,44 +431,44 @@ class Tracker(Portable):
         Call this between two batches.
         """
         state = self.state
-        known, numbers = state.known, np.array(sorted(connections), dtype=np.int64)
-        is_of = np.isin(known.streams.connection, numbers)
-        over = stale_streams(known.streams, state.used(state.keys), self.most_streams)
+        tables, numbers = state.known, np.array(sorted(connections), dtype=np.int64)
+        is_of = np.isin(tables.streams.connection, numbers)
+        over = stale_streams(tables.streams, state.used(state.keys), self.most_streams)
         leaving = is_of | over
-        streams = ~(leaving | before_those(leaving, known.streams, hosts, np.array(sorted(closed), dtype=np.int64)))
-        logs = np.concatenate((known.streams.log[streams], state.early_answers.log))
-        self._drop(streams, numbers, self.conversation.keep(known.streams.request.filter[streams], logs))
+        streams = ~(leaving | before_those(leaving, tables.streams, hosts, np.array(sorted(closed), dtype=np.int64)))
+        logs = np.concatenate((tables.streams.log[streams], state.early_answers.log))
+        self._drop(streams, numbers, self.conversation.keep(tables.streams.request.filter[streams], logs))
         self._left.connections += len(connections)
         self.copies.leave(connections)
         for follower in (self.flow, self.noops, self._recent):
             if follower is not None:
                 follower.leave(connections)
-        others = known.streams[~streams & ~is_of]
-        connections_of, vbuckets = others.connection.tolist(), others.vbucket.tolist()
+        other_streams = tables.streams[~streams & ~is_of]
+        connections_of, vbuckets = other_streams.connection.tolist(), other_streams.vbucket.tolist()
         return {*zip(connections_of, vbuckets, strict=True), *((number, None) for number in connections_of)}
 
-    def _drop(self, streams: Mask, connections: Table, others: Mapping[str, Mask] = MappingProxyType({})) -> None:
+    def _drop(self, streams: Mask, connections: Table, other_masks: Mapping[str, Mask] = MappingProxyType({})) -> None:
         """Drops connections, and keeps of all streams only some, with all that was on them.
 
-        ``streams``: a mask of those that stay. ``others``: masks of other things, by name.
+        ``streams``: a mask of those that stay. ``other_masks``: masks of other things, by name.
         """
-        state, known = self.state, self.state.known
+        state, tables = self.state, self.state.known
         unordered = self._out_of_order.gaps
-        gaps, kept = streams[known.gaps.stream], np.array([streams[gap.stream] for gap in unordered], dtype=np.bool_)
+        gaps, keeps_unordered = streams[tables.gaps.stream], np.array([streams[gap.stream] for gap in unordered], dtype=np.bool_)
         self._told = {name: tale for name, tale in self._told.items() if streams[tale.stream]}
-        self._out_of_order.leave(kept)
+        self._out_of_order.leave(keeps_unordered)
         self._left.forget(streams)
         state.unmeet(connections)
         staying = {
             "streams": streams,
-            "snapshots": streams[known.snapshots.stream],
+            "snapshots": streams[tables.snapshots.stream],
             "gaps": gaps,
-            "losses": ~np.isin(known.losses.connection, connections),
+            "losses": ~np.isin(tables.losses.connection, connections),
             "keys": ~np.isin(state.used(state.keys).connection, connections),
             "questions": streams[state.used(state.questions).stream],
-            **others,
+            **other_masks,
         }
-        self._take_leave(staying, np.flatnonzero(gaps), -1 - np.flatnonzero(kept))
+        self._take_leave(staying, np.flatnonzero(gaps), -1 - np.flatnonzero(keeps_unordered))
         refill_slots(state)
         self.conversation.leave(connections)
 
@@ -475,7 +479,9 @@ class Tracker(Portable):
         """
         self._tables = None
         numbers = self.state.leave(staying)
-        renamed = {int(name): place for place, name in enumerate(gaps)} | {int(name): -1 - place for place, name in enumerate(unordered)}
+        renamed = {int(name): position for position, name in enumerate(gaps)} | {
+            int(name): -1 - position for position, name in enumerate(unordered)
+        }
         self._told = {renamed[name]: tale for name, tale in self._told.items() if name in renamed}
         self._out_of_order.renumber(numbers)
         streams = numbers.get("streams")
@@ -500,30 +506,33 @@ class Tracker(Portable):
         disputes = Disputes(all_gaps, cause, self.state.known, self._branches(streams), first_row=first_row, vbucket=vbucket)
         if not disputes.pairs:
             return None
-        shown = look(disputes.wanted())
-        told = disputes.settled(shown, self._subscriptions(disputes, streams))
-        self._told = self._with_told({gap: tale for gap, tale in told.items() if tale.event is not None})
-        return shown
+        found_events = look(disputes.wanted())
+        comparisons = disputes.settled(found_events, self._subscriptions(disputes, streams))
+        self._told = self._with_told({gap: tale for gap, tale in comparisons.items() if tale.event is not None})
+        return found_events
 
-    def _with_told(self, told: dict[int, Comparison]) -> dict[int, Comparison]:
-        """Returns ``told`` together with what was told of gaps before."""
-        return {**told, **{gap: told[gap].or_rather(tale) if gap in told else tale for gap, tale in self._told.items()}}
+    def _with_told(self, comparisons: dict[int, Comparison]) -> dict[int, Comparison]:
+        """Returns ``comparisons`` together with what was told of gaps before."""
+        return {
+            **comparisons,
+            **{gap: comparisons[gap].or_rather(tale) if gap in comparisons else tale for gap, tale in self._told.items()},
+        }
 
     def _branches(self, streams: Streams) -> Table:
         """Returns the newest uuid that the server named for each stream; 0 where it named none."""
         return Branches.of(self.conversation.logs).newest[streams.log]
 
     def _subscriptions(self, disputes: Disputes, streams: Streams) -> dict[int, Subscription]:
-        found = {}
+        subscriptions = {}
         for number in disputes.streams:
             stream = streams[number]
             connection = int(stream.connection)
-            of = self.state.connections[connection]
-            is_whole = bool(of.is_known) and not of.losses[0] and not of.losses[1]
+            connection_row = self.state.connections[connection]
+            is_whole = bool(connection_row.is_known) and not connection_row.losses[0] and not connection_row.losses[1]
             filter_ = self.conversation.filters[stream.request.filter] if stream.request.filter >= 0 else None
-            asked = stream.request.form > 0 and stream.request.filter != CUT_VALUE
-            found[number] = subscription(self.conversation.of(connection), filter_, asked=bool(asked), is_whole=is_whole)
-        return found
+            is_asked = stream.request.form > 0 and stream.request.filter != CUT_VALUE
+            subscriptions[number] = subscription(self.conversation.of(connection), filter_, is_asked=bool(is_asked), is_whole=is_whole)
+        return subscriptions
 
     def _meet(self, batch: MessageBatch) -> None:
         numbers = self.state.unmet(batch.connection)
@@ -533,21 +542,21 @@ class Tracker(Portable):
     def _facts(self, streams: Streams, of_whole: OfWhole | None = None) -> StreamFacts:
         filters = [value is not None and ("collections" in value or "scope" in value) for value in self.conversation.filters]
         has_filter = np.array([*filters, False], dtype=np.bool_)[np.maximum(streams.request.filter, -1)]  # no value finds the last one
-        asked = (streams.request.form > 0) & (streams.request.filter != CUT_VALUE)
-        skips, opened, bare = (np.zeros(len(self.state.connections), dtype=np.bool_) for _ in range(3))
+        is_asked = (streams.request.form > 0) & (streams.request.filter != CUT_VALUE)
+        skips, is_opened, bare = (np.zeros(len(self.state.connections), dtype=np.bool_) for _ in range(3))
         for number, session in self.conversation.sessions.items():
             skips[number] = bool((session.open_flags or 0) & SKIP_DELETES)
-            opened[number] = session.open_flags is not None
+            is_opened[number] = session.open_flags is not None
             bare[number] = session.features is not None and COLLECTIONS not in session.features
         owner = streams.connection
         lacks_history = of_whole.lacks_history if of_whole else self.lacks_history()[owner]
-        return StreamFacts(asked | bare[owner], opened[owner] | bare[owner], has_filter, skips[owner], lacks_history)
+        return StreamFacts(is_asked | bare[owner], is_opened[owner] | bare[owner], has_filter, skips[owner], lacks_history)
 
     def lacks_history(self) -> npt.NDArray[np.bool_]:
         """Returns a mask by number of the connection: connections to a bucket of which some known collection keeps no history."""
-        found = np.zeros(len(self.state.connections), dtype=np.bool_)
+        mask = np.zeros(len(self.state.connections), dtype=np.bool_)
         sessions = self.conversation.sessions
         buckets = {session.bucket for session in sessions.values() if session.manifest.lacks_history} - {None}
         for number, session in sessions.items():
-            found[number] = session.manifest.lacks_history or session.bucket in buckets
-        return found
+            mask[number] = session.manifest.lacks_history or session.bucket in buckets
+        return mask

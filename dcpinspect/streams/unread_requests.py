@@ -36,14 +36,14 @@ class UnreadRequests:
         for number in np.unique(streams.connection[self.streams]).tolist():
             if number in links and _has_no_ids(sight, number, sessions.get(number) or Session()):
                 self.streams &= streams.connection != number
-        found: dict[tuple[str, int], list[int]] = defaultdict(list)
+        times_of: dict[tuple[str, int], list[int]] = defaultdict(list)
         for connection, vbucket, time_ns in _times_asked(streams[self.streams]):
             if connection in clients:
-                found[clients[connection], vbucket].append(time_ns)
+                times_of[clients[connection], vbucket].append(time_ns)
         for connection, session in sessions.items():
             for vbucket, time_ns in session.unread_requests if connection in clients else ():
-                found[clients[connection], vbucket].append(time_ns)
-        self._times = {key: np.sort(times) for key, times in found.items()}
+                times_of[clients[connection], vbucket].append(time_ns)
+        self._times = {key: np.sort(times) for key, times in times_of.items()}
 
     def asked_between(self, client: str, vbucket: int, since_ns: int, until_ns: int | None = None) -> bool:
         """Returns whether a client sent an unread request for a vbucket between two times; without ``until_ns``, at any time after the

@@ -12,7 +12,7 @@ from dcpinspect.protocol.columns import Mask, NumberColumn
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
 from dcpinspect.streams.gaps import Amounts, whole
-from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, Names
+from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
 from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import LATEST, Reports
 from dcpinspect.streams.state import Known, unbiased
@@ -23,15 +23,15 @@ Table = npt.NDArray[np.int64]
 
 
 def vbucket_records(
-    known: Known, verdicts: Table, amounts: tuple[Table, Amounts], clients: Mapping[int, str], reports: Reports, waits: Waits
+    tables: Known, verdicts: Table, amounts: tuple[Table, Amounts], clients: Mapping[int, str], reports: Reports, waits: Waits
 ) -> Records:
     """Returns the table of vbuckets.
 
     ``verdicts``: number of each stream's verdict. ``amounts``: snapshots of each stream, and gaps of each stream. ``reports``: what servers
     said of seqnos.
     """
-    streams, (snapshot_counts, gaps) = known.streams, amounts
-    names = Names(clients, 1 + max([len(known.connections), *clients]))
+    streams, (snapshot_counts, gaps) = tables.streams, amounts
+    names = NameNumbers(clients, 1 + max([len(tables.connections), *clients]))
     client = names.of[streams.connection]
     groups = Groups([client, streams.vbucket], np.flatnonzero(client >= 0))
     if not len(groups):
@@ -41,9 +41,9 @@ def vbucket_records(
     count, begin = groups.counts, groups.begins
     numbers = groups.rows[np.lexsort((streams.opened.time[groups.rows], groups.of[groups.rows]))]
     newest = numbers[begin + count - 1]
-    place, has_any = np.arange(len(numbers)), streams.seen[numbers] > 0
-    first = np.minimum.reduceat(np.where(has_any, place, len(numbers) - 1), begin)
-    last = np.maximum.reduceat(np.where(has_any, place, 0), begin)
+    stream_indices, has_any = np.arange(len(numbers)), streams.seen[numbers] > 0
+    first = np.minimum.reduceat(np.where(has_any, stream_indices, len(numbers) - 1), begin)
+    last = np.maximum.reduceat(np.where(has_any, stream_indices, 0), begin)
     received = np.logical_or.reduceat(has_any, begin)
 
     def total(values: Table | Mask) -> NumberColumn:
@@ -58,7 +58,7 @@ def vbucket_records(
     high, is_told = _high_seqnos(reports, names, key)
     waiting = waits.are_waiting[newest]
     # another client may have been told of the seqno that the newest stream waits for
-    told, is_told = unbiased(np.where(waiting, waits.newest[newest], high)), is_told | waiting
+    high_seqno, is_told = unbiased(np.where(waiting, waits.newest[newest], high)), is_told | waiting
     reached = np.where(received, latest.values, np.uint64(0))
     columns: dict[str, ColumnValues] = {
         "client": Worded(client[numbers[begin]], names.words),
@@ -69,8 +69,8 @@ def vbucket_records(
         "requested_end": NumberColumn(unbiased(request.end[newest]), request.form[newest] > 0),
         "first_seqno": NumberColumn(unbiased(streams.first[numbers[first]]), received),
         "last_seqno": latest,
-        "high_seqno": NumberColumn(told, is_told),
-        "behind": NumberColumn(np.where(told > reached, told - reached, np.uint64(0)), is_told),
+        "high_seqno": NumberColumn(high_seqno, is_told),
+        "behind": NumberColumn(np.where(high_seqno > reached, high_seqno - reached, np.uint64(0)), is_told),
         "items": total(streams.items[numbers]),
         "bytes": total(streams.bytes[numbers]),
         "gaps": by_cause(gaps[0]),
@@ -97,14 +97,16 @@ def _connections(groups: Groups, connection: Table) -> Worded:
     return Worded(codes, words)
 
 
-def _high_seqnos(reports: Reports, names: Names, keys: Table) -> tuple[Table, Mask]:
+def _high_seqnos(reports: Reports, names: NameNumbers, keys: Table) -> tuple[Table, Mask]:
     """Returns the newest seqno, biased, that each client was told of each vbucket, and whether it was told one."""
-    known = reports.connection < len(names.of)
-    of = np.where(known, names.of[np.where(known, reports.connection, 0)], -1)
-    latest = np.flatnonzero((reports.kind == LATEST) & (of >= 0))
-    told = of[latest] << VBUCKET_BITS | reports.vbucket[latest]
-    order = np.lexsort((reports.place.row[latest], told))
-    told, seqno = told[order], reports.seqno[latest][order]
-    place = np.searchsorted(told, keys, "right") - 1
-    is_told = (place >= 0) & (told[np.maximum(place, 0)] == keys) if len(told) else np.zeros(len(keys), dtype=np.bool_)
-    return (seqno[place] if len(told) else keys), is_told
+    has_name = reports.connection < len(names.of)
+    name_number = np.where(has_name, names.of[np.where(has_name, reports.connection, 0)], -1)
+    latest = np.flatnonzero((reports.kind == LATEST) & (name_number >= 0))
+    report_keys = name_number[latest] << VBUCKET_BITS | reports.vbucket[latest]
+    order = np.lexsort((reports.place.row[latest], report_keys))
+    report_keys, seqno = report_keys[order], reports.seqno[latest][order]
+    positions = np.searchsorted(report_keys, keys, "right") - 1
+    is_told = (
+        (positions >= 0) & (report_keys[np.maximum(positions, 0)] == keys) if len(report_keys) else np.zeros(len(keys), dtype=np.bool_)
+    )
+    return (seqno[positions] if len(report_keys) else keys), is_told

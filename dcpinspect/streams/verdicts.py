@@ -47,9 +47,9 @@ class Ends:
     """Time of the latest packet on the stream's connection."""
 
     @staticmethod
-    def of(known: Known, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
+    def of(tables: Known, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
         """Returns the ends of streams; ``starved``: whether the window of each connection is full."""
-        connections, streams, losses = known.connections, known.streams, known.losses
+        connections, streams, losses = tables.connections, tables.streams, tables.losses
         number = streams.connection
         closed = np.zeros(len(connections), dtype=np.bool_)
         at_end = np.zeros((len(connections), 2), dtype=np.bool_)
@@ -67,7 +67,7 @@ class Ends:
         np.maximum.at(over, (losses.connection, losses.direction), losses.after_time)
         lost |= (streams.state == REQUESTED) & (over[number, producer] > streams.opened.time)
         full = np.zeros(len(connections), dtype=np.bool_)
-        full[[one for one, is_full in starved.items() if is_full]] = True
+        full[[connection for connection, is_full in starved.items() if is_full]] = True
         return Ends(closed[number], lost, full[number], now[number])
 
 
@@ -79,11 +79,11 @@ def is_over(streams: Streams, ends: Ends) -> Mask:
 
 def answers(streams: Streams, ends: Ends) -> Table:
     """Returns the number of each stream's answer. A request without one counts as unanswered if nothing could hide the answer."""
-    found = streams.answer.copy()
+    answer_codes = streams.answer.copy()
     is_asked = (streams.request.form > 0) | (streams.request.filter == CUT_VALUE)
     waits = (streams.state == REQUESTED) & is_asked
-    found[waits & ~ends.is_lost] = w.A_UNANSWERED
-    return found
+    answer_codes[waits & ~ends.is_lost] = w.A_UNANSWERED
+    return answer_codes
 
 
 def verdicts(streams: Streams, snapshots: Snapshots, answer: Table, ends: Ends, behind: Mask) -> Table:
@@ -134,14 +134,14 @@ def reasons(streams: Streams, verdict: Table, ends: Ends) -> Worded:
     reason[verdict != ended] = -1
     # reason 9 on the wire means nothing; in the table, it means that the connection ended
     is_word = (reason < w.CONNECTION_CLOSED) | by_connection
-    others, number = np.unique(reason[~is_word], return_inverse=True)
+    other_codes, number = np.unique(reason[~is_word], return_inverse=True)
     codes = np.where(is_word, np.maximum(reason, -1), 0)
     codes[~is_word] = len(w.END_REASONS) + number.reshape(-1)
-    return Worded(codes, [*w.END_REASONS, *map(str, others.tolist())])
+    return Worded(codes, [*w.END_REASONS, *map(str, other_codes.tolist())])
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class StreamTexts:
     """What requests and answers of streams said besides numbers."""
 
     filters: Sequence[dict[str, Any] | None]
@@ -162,13 +162,13 @@ def _logs_array(logs: Sequence[bytes], numbers: Table) -> Any:
     from dcpinspect.tables.arrow_types import hex64
 
     used, code = np.unique(numbers, return_inverse=True)
-    found = Branches.of([logs[log] if log >= 0 else b"" for log in used.tolist()])
-    entries = pa.StructArray.from_arrays([hex64(NumberColumn(found.uuid)), pa.array(unbiased(found.seqno))], ["uuid", "seqno"])
-    whole = pa.ListArray.from_arrays(pa.array(found.begins, pa.int32()), entries)
-    return whole.take(pa.array(code.reshape(-1), mask=numbers < 0))
+    branches = Branches.of([logs[log] if log >= 0 else b"" for log in used.tolist()])
+    entries = pa.StructArray.from_arrays([hex64(NumberColumn(branches.uuid)), pa.array(unbiased(branches.seqno))], ["uuid", "seqno"])
+    log_array = pa.ListArray.from_arrays(pa.array(branches.begins, pa.int32()), entries)
+    return log_array.take(pa.array(code.reshape(-1), mask=numbers < 0))
 
 
-def _asked(streams: Streams, texts: Texts) -> Worded:
+def _asked(streams: Streams, texts: StreamTexts) -> Worded:
     """Returns what requests name as collections or scope, one text for each different request: many vbuckets are asked for the same."""
     has_filter = streams.request.filter >= 0
     width = len(texts.filters) + 1
@@ -179,15 +179,15 @@ def _asked(streams: Streams, texts: Texts) -> Worded:
 
 
 def stream_records(
-    streams: Streams, snapshots: Snapshots, amounts: tuple[Table, Amounts], texts: Texts, ends: Ends, behind: Mask
+    streams: Streams, snapshots: Snapshots, amounts: tuple[Table, Amounts], texts: StreamTexts, ends: Ends, behind: Mask
 ) -> Records:
     """Returns the table of streams; ``amounts``: snapshots of each stream, and gaps of each stream; ``behind``: as in ``verdicts``."""
     snapshot_counts, gaps = amounts
     answer = answers(streams, ends)
     verdict = verdicts(streams, snapshots, answer, ends, behind)
-    asked, asked_range = streams.request.form > 0, streams.request.form == 1
+    is_asked, asked_range = streams.request.form > 0, streams.request.form == 1
     flags, flag_number = np.unique(streams.request.flags, return_inverse=True)
-    flag_number = np.where(asked, flag_number.reshape(-1), -1)
+    flag_number = np.where(is_asked, flag_number.reshape(-1), -1)
     status = streams.status
     statuses, status_number = np.unique(status, return_inverse=True)
     rolled = (streams.answer == w.A_ROLLBACK) & (streams.rollback != UNREAD_SEQNO)
@@ -200,9 +200,9 @@ def stream_records(
         "sid": NumberColumn(streams.sid, streams.sid >= 0),
         "stream": NumberColumn(streams.ordinal),
         "opaque": NumberColumn(streams.opaque),
-        "requested_start": NumberColumn(unbiased(streams.request.start), asked),
-        "requested_end": NumberColumn(unbiased(streams.request.end), asked),
-        "vbucket_uuid": NumberColumn(streams.request.uuid.view(np.uint64), asked),
+        "requested_start": NumberColumn(unbiased(streams.request.start), is_asked),
+        "requested_end": NumberColumn(unbiased(streams.request.end), is_asked),
+        "vbucket_uuid": NumberColumn(streams.request.uuid.view(np.uint64), is_asked),
         "snapshot_start": NumberColumn(unbiased(streams.request.snapshot_start), asked_range),
         "snapshot_end": NumberColumn(unbiased(streams.request.snapshot_end), asked_range),
         "request_flags": Worded(flag_number, [list(bit_names(STREAM_FLAGS, flag)) for flag in flags.tolist()]),
@@ -238,18 +238,18 @@ def number_streams(streams: Streams) -> Table | None:
     A request that is read late may open its stream, or prove to be the request of another stream, after the messages that followed it. On
     connections with such requests, the ordinals are set to match.
     """
-    opened, connection = streams.opened.row, streams.connection
-    if (opened[1:] >= opened[:-1]).all():
+    open_row, connection = streams.opened.row, streams.connection
+    if (open_row[1:] >= open_row[:-1]).all():
         return None
     by_connection = np.argsort(connection, kind="stable")
-    falls = (np.diff(opened[by_connection]) < 0) & (np.diff(connection[by_connection]) == 0)
+    falls = (np.diff(open_row[by_connection]) < 0) & (np.diff(connection[by_connection]) == 0)
     late = np.isin(connection, connection[by_connection][1:][falls])
-    order = np.lexsort((opened, streams.opened.time, connection))
+    order = np.lexsort((open_row, streams.opened.time, connection))
     order = order[late[order]]
     key = (streams.connection, streams.vbucket, streams.sid)
     by_key = order[np.lexsort((np.arange(len(order)), *(column[order] for column in key)))]
     same = np.all([column[by_key[1:]] == column[by_key[:-1]] for column in key], axis=0)
-    place = np.arange(len(by_key))
-    begins = np.maximum.accumulate(np.where(np.append(False, same), 0, place))
-    streams.ordinal[by_key] = place - begins + 1
-    return np.argsort(opened, kind="stable")
+    position = np.arange(len(by_key))
+    begins = np.maximum.accumulate(np.where(np.append(False, same), 0, position))
+    streams.ordinal[by_key] = position - begins + 1
+    return np.argsort(open_row, kind="stable")

@@ -18,7 +18,7 @@ from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams.kinds import BY_START, UPR_LAYOUT
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.room import MESSAGE, REQUEST, may_move
-from dcpinspect.streams.rows import GREATEST, LEAST, Connections, Losses, Snapshots, Stream
+from dcpinspect.streams.rows import GREATEST, LEAST, ConnectionRows, SeqnoLosses, Snapshots, Stream
 from dcpinspect.streams.state import Known
 
 Sight = Literal["complete", "lost", "unknown"]
@@ -41,9 +41,9 @@ class _Lost(NamedTuple):
 class Visibility:
     """What the capture shows of the connections of a reading, as far as it was read."""
 
-    def __init__(self, known: Known, links: Mapping[int, Link]) -> None:
-        self._connections: Connections = known.connections
-        self._losses: Losses = known.losses
+    def __init__(self, tables: Known, links: Mapping[int, Link]) -> None:
+        self._connections: ConnectionRows = tables.connections
+        self._losses: SeqnoLosses = tables.losses
         self._links = links
 
     def between(self, connection: int, direction: int, since_ns: int = LEAST, until_ns: int | None = None, least: int = MESSAGE) -> Sight:
@@ -91,7 +91,7 @@ class Visibility:
     def is_complete(self, connection: int, direction: int | None = None) -> bool:
         """Returns whether the capture lacks nothing of a connection, of one direction or of both, from its beginning to its end."""
         ways = (0, 1) if direction is None else (direction,)
-        return all(self.between(connection, way) == "complete" for way in ways)
+        return all(self.between(connection, one_direction) == "complete" for one_direction in ways)
 
     def is_complete_so_far(self, connection: int) -> bool:
         """Returns whether nothing is missing up to the latest message of each direction: then it is known what was negotiated."""
@@ -123,21 +123,21 @@ class Visibility:
     @cached_property
     def incomplete_consumers(self) -> Mask:
         """Connections, by number, on which something of the consumer's messages was not captured."""
-        found = np.zeros(len(self._connections), dtype=np.bool_)
+        mask = np.zeros(len(self._connections), dtype=np.bool_)
         for number in self._links:
-            found[number] = not self.is_complete(number, self.consumer(number))
-        return found
+            mask[number] = not self.is_complete(number, self.consumer(number))
+        return mask
 
     @cached_property
     def may_have_asked(self) -> Mask:
         """A mask of connections, by number, on which the consumer may have asked for a stream in what was lost."""
-        found = np.zeros(len(self._connections), dtype=np.bool_)
+        mask = np.zeros(len(self._connections), dtype=np.bool_)
         for number, link in self._links.items():
-            found[number] = link.lost_at_end[self.consumer(number)] is not None or not link.has_handshake
+            mask[number] = link.lost_at_end[self.consumer(number)] is not None or not link.has_handshake
         losses = self._losses[self._losses.end - self._losses.start >= REQUEST]
         of_consumer = losses.direction != self._connections.producer[losses.connection]
-        found[losses.connection[of_consumer]] = True
-        return found
+        mask[losses.connection[of_consumer]] = True
+        return mask
 
     @cached_property
     def _lost(self) -> Mapping[tuple[int, int], _Lost]:
@@ -147,11 +147,11 @@ class Visibility:
         owner = 2 * losses.connection + losses.direction
         order = np.argsort(owner, kind="stable")
         different, starts = np.unique(owner[order], return_index=True)
-        found = {}
-        for number, mine in zip(different.tolist(), np.split(order, starts[1:]), strict=True):
-            over_ns, sizes = np.maximum.accumulate(losses.after_time[mine]), losses.end[mine] - losses.start[mine]
-            found[number >> 1, number & 1] = _Lost(losses.before_time[mine], over_ns, sizes)
-        return found
+        losses_of = {}
+        for number, loss_rows in zip(different.tolist(), np.split(order, starts[1:]), strict=True):
+            over_ns, sizes = np.maximum.accumulate(losses.after_time[loss_rows]), losses.end[loss_rows] - losses.start[loss_rows]
+            losses_of[number >> 1, number & 1] = _Lost(losses.before_time[loss_rows], over_ns, sizes)
+        return losses_of
 
 
 _NOTHING = np.zeros(0, dtype=np.int64)

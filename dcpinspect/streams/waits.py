@@ -20,7 +20,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import origin_of
-from dcpinspect.streams.rows import GREATEST, LEAST, UNREAD_SEQNO, Connections, Losses, Snapshots, Streams
+from dcpinspect.streams.rows import GREATEST, LEAST, UNREAD_SEQNO, ConnectionRows, SeqnoLosses, Snapshots, Streams
 from dcpinspect.streams.server_reports import LOG, At, Reports
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.snapshots import types
@@ -74,7 +74,7 @@ class Waits:
 
     def __init__(
         self,
-        known: Known,
+        tables: Known,
         branches: Table,
         conversation: Conversation,
         links: Mapping[int, Link],
@@ -83,7 +83,7 @@ class Waits:
     ) -> None:
         """``branches``: newest uuid of each stream's failover log, 0 for none. ``clients``: name of the client, by connection."""
         reports = conversation.reports
-        self._connections, self._streams, self._snapshots, _, losses = known
+        self._connections, self._streams, self._snapshots, _, losses = tables
         size = len(self._streams)
         self._first: Table = np.full(size, -1, dtype=np.int64)  # by stream: the answer that first told what it waits for
         self.newest: Table = np.full(size, LEAST, dtype=np.int64)
@@ -97,20 +97,20 @@ class Waits:
         self._said = _said(self._streams, branches, highs)
         deaf = _deaf_since(clients, self._connections, losses, links)
         self._deaf_ns, self._last_ns = (np.zeros(len(self._connections), dtype=np.int64) for _ in range(2))
-        own: Table = np.full(len(self._connections), -1, dtype=np.int64)
+        own_group: Table = np.full(len(self._connections), -1, dtype=np.int64)
         groups = _listeners(conversation.sessions, links, clients, sight)
         for number, (members, _) in enumerate(groups):
-            own[members] = number
+            own_group[members] = number
         for number, link in links.items():
             self._deaf_ns[number], self._last_ns[number] = deaf.get(clients.get(number, ""), 0), link.last_ns
         waiting = np.flatnonzero(self._may_wait())
-        group = own[self._streams.connection[waiting]]
+        group = own_group[self._streams.connection[waiting]]
         waiting = waiting[np.argsort(group, kind="stable")]
-        places = np.searchsorted(np.sort(group), np.arange(len(groups) + 1))
+        group_bounds = np.searchsorted(np.sort(group), np.arange(len(groups) + 1))
         said_on = np.searchsorted(self._said.connection, np.arange(len(self._connections) + 1))
         for number, (_, listeners) in enumerate(groups):
-            numbers = waiting[places[number] : places[number + 1]]
-            listened = np.concatenate([np.arange(said_on[one], said_on[one + 1]) for one in listeners])
+            numbers = waiting[group_bounds[number] : group_bounds[number + 1]]
+            listened = np.concatenate([np.arange(said_on[listener], said_on[listener + 1]) for listener in listeners])
             if len(numbers) and len(listened):
                 self._wait(numbers, listened)
 
@@ -119,10 +119,10 @@ class Waits:
         first = int(self._first[stream])
         if first < 0:
             return None
-        said = self._said
-        at = At(*(int(column[first]) for column in (said.row, said.offset, said.frame, said.time)))
+        reports = self._said
+        place = At(*(int(column[first]) for column in (reports.row, reports.offset, reports.frame, reports.time)))
         idle, newest = int(self._idle_ns[stream]), int(self.newest[stream]) - LEAST
-        return Wait(int(said.connection[first]), at, newest, idle, bool(self.are_long[stream]))
+        return Wait(int(reports.connection[first]), place, newest, idle, bool(self.are_long[stream]))
 
     @property
     def are_waiting(self) -> Mask:
@@ -143,37 +143,37 @@ class Waits:
 
     def _wait(self, numbers: Table, listened: Table) -> None:
         """Computes the waits of some streams; ``numbers``: the streams; ``listened``: rows of all that their clients may have been told."""
-        said = self._said.some(listened)
-        order = np.lexsort((said.row, said.connection, said.value, said.kind, said.time, said.vbucket))
-        listened, said = listened[order], said.some(order)
-        place = np.arange(len(order))
-        vbuckets, begin, of = np.unique(said.vbucket, return_index=True, return_inverse=True)
-        of = of.reshape(-1)
-        is_high = said.kind == _HIGH
-        high, branch = (_before(is_one, begin[of]) for is_one in (is_high, said.kind == _BRANCH))
+        reports = self._said.some(listened)
+        order = np.lexsort((reports.row, reports.connection, reports.value, reports.kind, reports.time, reports.vbucket))
+        listened, reports = listened[order], reports.some(order)
+        report_position = np.arange(len(order))
+        vbuckets, begin, vbucket_index = np.unique(reports.vbucket, return_index=True, return_inverse=True)
+        vbucket_index = vbucket_index.reshape(-1)
+        is_high = reports.kind == _HIGH
+        high, branch = (_before(is_one, begin[vbucket_index]) for is_one in (is_high, reports.kind == _BRANCH))
         # a seqno told before may be of another history, or the server took it back
-        is_reset = (said.kind == _ROLLBACK) & (high >= 0) & (said.value < said.value[high])
-        is_reset |= (said.kind == _BRANCH) & (branch >= 0) & (said.value != said.value[branch])
-        reset = np.maximum.reduceat(np.where(is_reset, place, -1), begin)
-        told = np.flatnonzero(is_high & (place > reset[of]))
+        is_reset = (reports.kind == _ROLLBACK) & (high >= 0) & (reports.value < reports.value[high])
+        is_reset |= (reports.kind == _BRANCH) & (branch >= 0) & (reports.value != reports.value[branch])
+        reset = np.maximum.reduceat(np.where(is_reset, report_position, -1), begin)
+        high_positions = np.flatnonzero(is_high & (report_position > reset[vbucket_index]))
         # the least seqno told from each answer on: up to that seqno a stream has everything
-        values, rank = np.unique(said.value[told], return_inverse=True)
+        values, rank = np.unique(reports.value[high_positions], return_inverse=True)
         step = len(values) + 1
-        least = np.minimum.accumulate((of[told] * step + rank.reshape(-1))[::-1])[::-1]
-        ends = np.searchsorted(of[told], np.arange(len(vbuckets)), "right")
+        least = np.minimum.accumulate((vbucket_index[high_positions] * step + rank.reshape(-1))[::-1])[::-1]
+        ends = np.searchsorted(vbucket_index[high_positions], np.arange(len(vbuckets)), "right")
         streams = self._streams
         vbucket, position = streams.vbucket[numbers], streams.position[numbers]
-        own = np.minimum(np.searchsorted(vbuckets, vbucket), len(vbuckets) - 1)
-        first = np.searchsorted(least, own * step + np.searchsorted(values, position, "right"))
-        waits = (vbuckets[own] == vbucket) & (first < ends[own])
+        vbucket_position = np.minimum(np.searchsorted(vbuckets, vbucket), len(vbuckets) - 1)
+        first = np.searchsorted(least, vbucket_position * step + np.searchsorted(values, position, "right"))
+        waits = (vbuckets[vbucket_position] == vbucket) & (first < ends[vbucket_position])
         waits &= (streams.request.form[numbers] == 0) | (position < streams.request.end[numbers])
-        numbers, first, last = numbers[waits], told[first[waits]], told[ends[own[waits]] - 1]
+        numbers, first, last = numbers[waits], high_positions[first[waits]], high_positions[ends[vbucket_position[waits]] - 1]
         row = streams[numbers]
         deaf_ns = self._deaf_ns[row.connection]  # after a loss, a rollback may be missing that took seqnos back
-        heard = said.time[last] > deaf_ns
+        heard = reports.time[last] > deaf_ns
         numbers, row, first, last, deaf_ns = numbers[heard], row[heard], first[heard], last[heard], deaf_ns[heard]
-        since = np.maximum.reduce([said.time[first], deaf_ns, row.latest.time, self._busy_until(row)])
-        self._first[numbers], self.newest[numbers] = listened[first], said.value[last]
+        since = np.maximum.reduce([reports.time[first], deaf_ns, row.latest.time, self._busy_until(row)])
+        self._first[numbers], self.newest[numbers] = listened[first], reports.value[last]
         self._idle_ns[numbers] = self._last_ns[row.connection] - since
         self.are_long[numbers] = self._idle_ns[numbers] > np.maximum(PATIENCE_NS, 10 * self._connections.slowest[row.connection])
 
@@ -188,9 +188,9 @@ class Waits:
 
 def _before(is_one: Mask, begin: Table) -> Table:
     """Returns, for each place, the nearest earlier place where ``is_one`` holds, not before ``begin``; -1 for none."""
-    place = np.maximum.accumulate(np.where(is_one, np.arange(len(is_one)), -1))
-    place = np.concatenate(([-1], place[:-1]))[: len(is_one)]
-    return np.where(place >= begin, place, -1)
+    position = np.maximum.accumulate(np.where(is_one, np.arange(len(is_one)), -1))
+    position = np.concatenate(([-1], position[:-1]))[: len(is_one)]
+    return np.where(position >= begin, position, -1)
 
 
 def _said(streams: Streams, branches: Table, highs: Reports) -> _Said:
@@ -200,11 +200,16 @@ def _said(streams: Streams, branches: Table, highs: Reports) -> _Said:
     answers = np.concatenate((rolled, branched))
     kinds = np.repeat([_HIGH, _ROLLBACK, _BRANCH], [len(highs), len(rolled), len(branched)])
     values = np.concatenate((highs.seqno, streams.rollback[rolled], branches[branched]))
-    own, other = highs.place, streams.answered
+    report_places, answer_places = highs.place, streams.answered
     both = [(highs.connection, streams.connection), (highs.vbucket, streams.vbucket)]
-    both += [(own.row, other.row), (own.offset, other.offset), (own.frame, other.frame), (own.time, other.time)]
-    connection, vbucket, *places = (np.concatenate((mine, theirs[answers])) for mine, theirs in both)
-    return _Said(connection, vbucket, kinds, values, *places).some(np.argsort(connection, kind="stable"))
+    both += [
+        (report_places.row, answer_places.row),
+        (report_places.offset, answer_places.offset),
+        (report_places.frame, answer_places.frame),
+        (report_places.time, answer_places.time),
+    ]
+    connection, vbucket, *place_columns = (np.concatenate((from_reports, from_answers[answers])) for from_reports, from_answers in both)
+    return _Said(connection, vbucket, kinds, values, *place_columns).some(np.argsort(connection, kind="stable"))
 
 
 def _listeners(
@@ -223,14 +228,14 @@ def _listeners(
     return [(members, sorted(groups[bucket] | groups[client])) for (bucket, client), members in alike.items()]
 
 
-def _deaf_since(clients: Mapping[int, str], connections: Connections, losses: Losses, links: Mapping[int, Link]) -> dict[str, int]:
+def _deaf_since(clients: Mapping[int, str], connections: ConnectionRows, losses: SeqnoLosses, links: Mapping[int, Link]) -> dict[str, int]:
     """Returns when each client was last told something that was not captured; clients that lack nothing are left out."""
-    found: dict[str, int] = {}
-    told = losses[losses.direction == connections.producer[losses.connection]]
-    for number, time_ns in zip(told.connection.tolist(), told.after_time.tolist(), strict=True):
+    deaf_since: dict[str, int] = {}
+    producer_losses = losses[losses.direction == connections.producer[losses.connection]]
+    for number, time_ns in zip(producer_losses.connection.tolist(), producer_losses.after_time.tolist(), strict=True):
         if number in clients:
-            found[clients[number]] = max(time_ns, found.get(clients[number], 0))
+            deaf_since[clients[number]] = max(time_ns, deaf_since.get(clients[number], 0))
     for number, client in clients.items():
         if links[number].lost_at_end[max(0, int(connections.producer[number]))] is not None:
-            found[client] = GREATEST
-    return found
+            deaf_since[client] = GREATEST
+    return deaf_since

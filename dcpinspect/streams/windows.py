@@ -21,7 +21,7 @@ from dcpinspect.streams.kinds import (
     UNREADABLE,
     UNREADABLE_ACK,
 )
-from dcpinspect.streams.rows import LEAST, Place
+from dcpinspect.streams.rows import LEAST, MessageRow
 
 SHORTEST_NS = 1_000_000_000
 """The shortest time that a window has to be full to be reported."""
@@ -72,7 +72,7 @@ class FlowMessage(Struct[T]):
     balance: T = number("Bytes that wait for an acknowledgement, LEAST if unknown.")
     window: T = number("Bytes of the window.")
     detail: T = number("As in ``Waiting``.")
-    place: Place[T] = nested(Place, "Where it is.")
+    place: MessageRow[T] = nested(MessageRow, "Where it is.")
 
 
 class FlowMessages(FlowMessage[Ints], StructRows[FlowMessage]):
@@ -111,12 +111,12 @@ class Excess(Struct[T]):
     """Acknowledgements of more than was counted."""
 
     needed: T = number("Bytes that have to be counted to make the latest one good, 0 for none.")
-    at: Place[T] = nested(Place, "Where that is.")
+    at: MessageRow[T] = nested(MessageRow, "Where that is.")
     count: T = number("Those that nothing made good.")
     acked: T = number("Bytes acknowledged by the worst of them.")
     counted: T = number("Bytes counted by then.")
-    first: Place[T] = nested(Place, "The first of them.")
-    last: Place[T] = nested(Place, "The last of them.")
+    first: MessageRow[T] = nested(MessageRow, "The first of them.")
+    last: MessageRow[T] = nested(MessageRow, "The last of them.")
 
 
 class Overrun(Struct[T]):
@@ -124,7 +124,7 @@ class Overrun(Struct[T]):
 
     before: T = number("Balance before it, 0 for none.")
     peak: T = number("Balance after the latest message that goes beyond the window.")
-    at: Place[T] = nested(Place, "The first such message.")
+    at: MessageRow[T] = nested(MessageRow, "The first such message.")
 
 
 class Window(Struct[T]):
@@ -141,15 +141,15 @@ class Window(Struct[T]):
     after_ack: T = number("Balance after the latest acknowledgement.")
     has_fallen: T = number("That was less than after the one before, once.")
     past_half: T = number("Acknowledgements that came when more than half of the window was used.")
-    past_half_at: Place[T] = nested(Place, "The first of them.")
+    past_half_at: MessageRow[T] = nested(MessageRow, "The first of them.")
     quiet_since: T = number("Time since when nothing was counted nor acknowledged.")
     is_exempt: T = number("It became smaller than what was used.")
     is_followed: T = number("Ways of counting are held against acknowledgements.")
     waiting: T = number("Rows in use of the messages that wait.")
     fit: T = number("Way of counting that was found before the window was granted again, or -1.", reset=-1)
-    latest: Place[T] = nested(Place, "The latest counted message.")
-    latest_ack: Place[T] = nested(Place, "The latest acknowledgement.")
-    missed: Place[T] = nested(Place, "The first acknowledgement that is no sum of whole messages.")
+    latest: MessageRow[T] = nested(MessageRow, "The latest counted message.")
+    latest_ack: MessageRow[T] = nested(MessageRow, "The latest acknowledgement.")
+    missed: MessageRow[T] = nested(MessageRow, "The first acknowledgement that is no sum of whole messages.")
     excess: Excess[T] = nested(Excess, "Acknowledgements of more than was counted.")
     overrun: Overrun[T] = nested(Overrun, "What goes beyond it.")
     events: T = number("Rows in use of the events of the messages that the kernel took last.")
@@ -163,8 +163,8 @@ class FlowEvent(Struct[T]):
     used: T = number("Bytes in use, of an overrun at last.")
     window: T = number("Bytes of the window.")
     since_ack: T = number("Of a stall: from the acknowledgement before to its end, in nanoseconds, -1 for never.")
-    at: Place[T] = nested(Place, "The message that filled the window, or went beyond it; or the acknowledgement.")
-    ack: Place[T] = nested(Place, "The acknowledgement that ended the stall; of an overrun, the one before.")
+    at: MessageRow[T] = nested(MessageRow, "The message that filled the window, or went beyond it; or the acknowledgement.")
+    ack: MessageRow[T] = nested(MessageRow, "The acknowledgement that ended the stall; of an overrun, the one before.")
 
 
 class FlowEvents(FlowEvent[Ints], StructRows[FlowEvent]):
@@ -183,27 +183,27 @@ class FlowTables(Tables):
 
 
 @inline
-def size_by(way: int, size: int, detail: int) -> int:
+def size_by(way_number: int, size: int, detail: int) -> int:
     """Returns the size of a message by a way of counting."""
     kind = detail & 0xFF
     if kind < END or kind > UNREADABLE:  # flow control does not count it
         if kind == NOOP:
-            return size if way == _NOOPS else 0
-        return size if way == _ANSWERS or (way == _STREAM_ANSWERS and kind == ANSWER) else 0
-    if way == _FLEX:
+            return size if way_number == _NOOPS else 0
+        return size if way_number == _ANSWERS or (way_number == _STREAM_ANSWERS and kind == ANSWER) else 0
+    if way_number == _FLEX:
         return size - ((detail >> 8) & 0xFFFF)
-    if way == _PREPARE:
+    if way_number == _PREPARE:
         return size - PREPARE_SURPLUS if kind == PREPARE else size
-    if way == _HEADER:
+    if way_number == _HEADER:
         return size - HEADER_SIZE
-    if way == _INFLATED:
+    if way_number == _INFLATED:
         return size + (detail >> 32)
     is_left_out = (
-        (way == _ADVANCED and kind == SEQNO_ADVANCED)
-        or (way == _END and kind == END)
-        or (way == _MARKER and kind == MARKER)
-        or (way == _OSO and kind == OSO)
-        or (way == _SYSTEM and kind == SYSTEM_EVENT)
+        (way_number == _ADVANCED and kind == SEQNO_ADVANCED)
+        or (way_number == _END and kind == END)
+        or (way_number == _MARKER and kind == MARKER)
+        or (way_number == _OSO and kind == OSO)
+        or (way_number == _SYSTEM and kind == SYSTEM_EVENT)
     )
     return 0 if is_left_out else size
 
@@ -211,26 +211,26 @@ def size_by(way: int, size: int, detail: int) -> int:
 @inline
 def hold_against(tables: FlowTables, acked: int) -> int:
     """Compares a sum of acknowledgements with all ways of counting, and returns how many ways are still possible."""
-    left = 0
+    remaining = 0
     for w in range(len(tables.ways)):
-        way = tables.ways[w]
-        if way.is_open == 0:
+        way_row = tables.ways[w]
+        if way_row.is_open == 0:
             continue
-        while way.messages < tables.window.waiting:
-            waiting = tables.waiting[way.messages]
+        while way_row.messages < tables.window.waiting:
+            waiting = tables.waiting[way_row.messages]
             counted, true = size_by(w, waiting.size, waiting.detail), size_by(TRUE, waiting.size, waiting.detail)
-            if counted and way.bytes >= acked:  # a message that this way leaves out is never acknowledged, so it is passed over
+            if counted and way_row.bytes >= acked:  # a message that this way leaves out is never acknowledged, so it is passed over
                 break
-            way.bytes += counted
-            way.less += true - counted
-            way.affected += 1 if counted != true else 0
-            way.messages += 1
-        if way.bytes == acked:
-            way.landed += 1
-        elif w != TRUE or way.bytes > acked:  # by the right way, the message that was acknowledged may still have to be read
-            way.is_open = 0
-        left += way.is_open
-    return left
+            way_row.bytes += counted
+            way_row.less += true - counted
+            way_row.affected += 1 if counted != true else 0
+            way_row.messages += 1
+        if way_row.bytes == acked:
+            way_row.landed += 1
+        elif w != TRUE or way_row.bytes > acked:  # by the right way, the message that was acknowledged may still have to be read
+            way_row.is_open = 0
+        remaining += way_row.is_open
+    return remaining
 
 
 @inline
@@ -242,8 +242,8 @@ def fit_of(window: Window, ways: Ways) -> int:
     if window.is_followed == 0 or acks < ENOUGH or ways[TRUE].landed == acks:
         return -1
     for w in range(1, len(ways)):
-        way = ways[w]
-        if way.is_open and way.landed == acks and way.affected:
+        way_row = ways[w]
+        if way_row.is_open and way_row.landed == acks and way_row.affected:
             return int(w)
     return -1
 
@@ -277,14 +277,14 @@ def grant(tables: FlowTables, message: FlowMessage) -> None:
 
 
 @inline
-def begin_way(way: Way) -> None:
+def begin_way(way_row: Way) -> None:
     """Resets a way of counting: nothing was acknowledged yet."""
-    way.is_open = 1
-    way.messages = 0
-    way.bytes = 0
-    way.landed = 0
-    way.affected = 0
-    way.less = 0
+    way_row.is_open = 1
+    way_row.messages = 0
+    way_row.bytes = 0
+    way_row.landed = 0
+    way_row.affected = 0
+    way_row.less = 0
 
 
 @inline
@@ -349,10 +349,10 @@ def on_ack(tables: FlowTables, message: FlowMessage) -> None:
         window.excess.at = message.place
     if window.is_followed and window.fit < 0:
         landed = tables.ways[TRUE].landed
-        left = hold_against(tables, window.counted - balance)
+        remaining = hold_against(tables, window.counted - balance)
         if landed == window.acks - 1 and tables.ways[TRUE].landed == landed:
             window.missed = message.place
-        if left == 0:
+        if remaining == 0:
             window.is_followed = 0
             window.waiting = 0
     window.latest_ack = message.place
@@ -364,9 +364,9 @@ def on_ack(tables: FlowTables, message: FlowMessage) -> None:
 def on_counted(tables: FlowTables, message: FlowMessage) -> None:
     """Handles a message of the producer that the window counts."""
     window, excess, overrun = tables.window, tables.window.excess, tables.window.overrun
-    known = excess.count
+    known_count = excess.count
     settle_excess(message.place.time, window)
-    if excess.count > known:
+    if excess.count > known_count:
         event = tables.events[tell(tables, EXCESS, excess.counted)]
         event.at = excess.last
     window.counted += message.size

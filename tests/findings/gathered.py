@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dcpinspect.findings.collector import Collector
-from dcpinspect.findings.finding import Finding, Occurrence, Place
+from dcpinspect.findings.finding import Finding, MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 
 RULES = {name: Rule(name, "stream", "warning", "it happens", "", "do something", whose="unknown") for name in ("broad", "narrow")}
 
 
-def place(row: int) -> Place:
-    return Place(row, 1, "s2c", 100 * row, 0, row, 1_000 * row)
+def place(row: int) -> MessagePlace:
+    return MessagePlace(row, 1, "s2c", 100 * row, 0, row, 1_000 * row)
 
 
 def once(
@@ -31,7 +31,7 @@ def several(*messages: str, shared: str | None = None) -> Finding:
     """What a rule says of connections 1, 2, …"""
     collector = Collector(RULES)
     for number, message in enumerate(messages, 1):
-        places = (Place(number, number, "c2s", 100, 0, number, 1_000 * number),)
+        places = (MessagePlace(number, number, "c2s", 100, 0, number, 1_000 * number),)
         collector.add(Occurrence("broad", "warning", message, number, places, shared=shared, facts={"told": number}))
     (found,) = collector.findings({})
     return found

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dcpinspect.findings.asking import Asked, Bare
+from dcpinspect.findings.asking import Bare, OpenedInOrder
 from dcpinspect.protocol.statuses import Status
 from tests.findings.test_context import context
 from tests.streams.told import Told, opened
 
 
-def asked(talk: Told) -> Asked:
+def asked(talk: Told) -> OpenedInOrder:
     found = context(talk)
-    return Asked(found.streams, range(len(found.streams)), Bare(found))
+    return OpenedInOrder(found.streams, range(len(found.streams)), Bare(found))
 
 
 def test_what_was_asked_before_and_since() -> None:

@@ -12,7 +12,7 @@ from dcpinspect.engine import Engine
 from dcpinspect.findings import collector as module
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Severity
@@ -82,7 +82,7 @@ def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> N
     rules = {name: Rule(name, "stream", "warning", "", "", "do", whose="unknown") for name in ("cause", "effect")}
 
     def told(rule: str, connection: int, time_ns: int) -> Occurrence:
-        return Occurrence(rule, "warning", rule, connection, (Place(time_ns, connection, "s2c", 0, 0, 1, time_ns),), 7)
+        return Occurrence(rule, "warning", rule, connection, (MessagePlace(time_ns, connection, "s2c", 0, 0, 1, time_ns),), 7)
 
     collector = Collector(rules)
     for occurrence in (told("cause", 1, 10), told("cause", 1, 20), told("effect", 1, 15), told("effect", 2, 15)):
@@ -102,7 +102,7 @@ def test_a_rule_that_is_told_once_puts_vbuckets_together_with_what_to_do_for_eac
     rule = Rule("r", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")
     collector = Collector({"r": rule})
     for vbucket in range(7, 7 + count):
-        place = Place(vbucket, 1, "s2c", 0, 0, 1, vbucket)
+        place = MessagePlace(vbucket, 1, "s2c", 0, 0, 1, vbucket)
         collector.add(Occurrence("r", "warning", f"told {vbucket}", 1, (place,), vbucket, next=f"do {vbucket}", shared="told"))
     (one,) = collector.findings({})
     assert one.message == f"told on {count} vbuckets in 0 us: 7–{6 + count}"
@@ -220,7 +220,7 @@ def owned(*occurrences: Occurrence, apart: bool = False) -> list[tuple[str, int,
 
 
 def of_stream(rule: str, row: int, vbucket: int = 7, severity: Severity = "warning", **more: Any) -> Occurrence:
-    return Occurrence(rule, severity, "x", 1, (Place(row, 1, "c2s", row, 0, row, row),), vbucket, **more)
+    return Occurrence(rule, severity, "x", 1, (MessagePlace(row, 1, "c2s", row, 0, row, row),), vbucket, **more)
 
 
 def test_what_a_cause_explains_is_its_effect_and_no_more_than_that() -> None:

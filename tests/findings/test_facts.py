@@ -6,7 +6,7 @@ import numpy as np
 
 from dcpinspect.engine import Engine
 from dcpinspect.findings.facts import OFF, ON, STREAM_IDS, UNKNOWN, Facts, SessionPlaces
-from dcpinspect.findings.finding import Place
+from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
@@ -46,6 +46,6 @@ def test_places_are_those_of_requests_for_the_whole_connection() -> None:
 
 
 def test_places_of_several_readings_are_in_order_of_rows_with_the_numbers_of_all() -> None:
-    parts = [SessionPlaces({row: Place(row, 1, "c2s", 0, 0, row, row)}) for row in (5, 3)]
+    parts = [SessionPlaces({row: MessagePlace(row, 1, "c2s", 0, 0, row, row)}) for row in (5, 3)]
     joined = SessionPlaces.joined(parts, [np.array([0, 2]), np.array([0, 7])])
     assert [(row, place.connection) for row, place in joined.by_row.items()] == [(3, 7), (5, 2)]

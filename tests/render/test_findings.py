@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from dcpinspect.findings.finding import Finding, Place
+from dcpinspect.findings.finding import Finding, MessagePlace
 from dcpinspect.render.findings import report_lines
 from dcpinspect.render.verdict import LookedAt
 
 
-def place(row: int, *, file: int = 0, frame: int | None = None) -> Place:
-    return Place(row, 1, "s2c", 0, file, row if frame is None else frame, 1)
+def place(row: int, *, file: int = 0, frame: int | None = None) -> MessagePlace:
+    return MessagePlace(row, 1, "s2c", 0, file, row if frame is None else frame, 1)
 
 
 def finding(**changes: object) -> Finding:

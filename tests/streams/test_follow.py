@@ -11,7 +11,7 @@ import pytest
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
 from dcpinspect.streams import tracker
-from dcpinspect.streams.state import _GROWING, State
+from dcpinspect.streams.state import _GROWING, ReadingState
 from tests.catalogue import first_of
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
@@ -96,7 +96,7 @@ def test_tables_that_are_too_small_grow_in_the_middle(monkeypatch: pytest.Monkey
     captured = packets(*babble(99))
     whole = Seen(captured).everything()
 
-    class Small(State):
+    class Small(ReadingState):
         def __init__(self) -> None:
             super().__init__()
             for name in _GROWING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dcpinspect.findings.finding import Place
+from dcpinspect.findings.finding import MessagePlace
 from dcpinspect.findings.rule_set import Watcher
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.followers import PerConnection, renumbered
@@ -16,8 +16,8 @@ NUMBERS = np.array([0, 5, 7])
 
 @dataclass(frozen=True)
 class Case:
-    place: Place
-    before: Place | None
+    place: MessagePlace
+    before: MessagePlace | None
     count: int
 
 
@@ -27,8 +27,8 @@ class Counts(Watcher):
         self.cases: PerConnection[tuple[int, str], list[Case]] = PerConnection()
 
 
-def place(connection: int) -> Place:
-    return Place(3, connection, "c2s", 0, 0, 1, 0)
+def place(connection: int) -> MessagePlace:
+    return MessagePlace(3, connection, "c2s", 0, 0, 1, 0)
 
 
 def counts(connection: int) -> Counts:
@@ -52,7 +52,7 @@ def test_readings_are_joined_with_the_new_numbers_of_their_connections() -> None
 
 
 def test_all_places_of_a_value_get_new_numbers() -> None:
-    examples = Examples[Place]()
+    examples = Examples[MessagePlace]()
     examples.add(place(2))
     assert renumbered((place(1), [place(2)], "text"), NUMBERS) == (place(5), [place(7)], "text")
     assert renumbered(examples, NUMBERS).told == [place(7)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.streams.grouping import Groups, Names
+from dcpinspect.streams.grouping import Groups, NameNumbers
 
 ONE = np.array([5, 1, 5, 1, 5, 9])
 TWO = np.array([0, 0, 0, 1, 2, 0])
@@ -32,7 +32,7 @@ def test_only_groups_are_looked_at_that_have_what_is_wanted() -> None:
 
 
 def test_names_have_numbers() -> None:
-    found = Names({1: "b", 4: "a", 2: "b"}, 6)
+    found = NameNumbers({1: "b", 4: "a", 2: "b"}, 6)
     assert (found.words, found.of.tolist(), found.number("a")) == (["b", "a"], [-1, 0, 0, -1, 1, -1], 1)
 
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from dcpinspect.streams import keys as k
-from dcpinspect.streams.rows import LEAST, Anomalies, Counts, Messages, Snapshots, Streams
+from dcpinspect.streams.rows import LEAST, Anomalies, Messages, RowCounts, Snapshots, Streams
 from tests.streams.test_follow import babble
 from tests.streams.told import Seen, packets
 
 
 def some(entries: int, slots: int) -> k.KeyTables:
     tables = k.KeyTables()
-    tables.entries, tables.slots = k.Entries.zeros(entries), np.full(slots, -1, dtype=np.int64)
-    tables.marks, tables.seed = k.Marks.one(), 99
+    tables.entries, tables.slots = k.KeyRows.zeros(entries), np.full(slots, -1, dtype=np.int64)
+    tables.marks, tables.seed = k.KeyFill.one(), 99
     return tables
 
 
@@ -29,7 +29,7 @@ def test_entries_are_found_again_when_there_are_many_more() -> None:
     assert set(tables.entries.row[:count].tolist()) == {2}
     before, tables.slots = tables.slots, np.full(8192, -1, dtype=np.int64)
     tables.events, tables.messages, tables.streams = k.KeyEvents.zeros(0), Messages.zeros(0), Streams.zeros(0)
-    tables.snapshots, tables.anomalies, tables.counts = Snapshots.zeros(0), Anomalies.zeros(0), Counts.one()
+    tables.snapshots, tables.anomalies, tables.counts = Snapshots.zeros(0), Anomalies.zeros(0), RowCounts.one()
     k.refill_entries.interpreted(tables)
     assert tables.slots.tolist() == before.tolist()
 

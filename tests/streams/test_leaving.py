@@ -12,7 +12,7 @@ from dcpinspect.engine import Engine
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
 from dcpinspect.streams.leaving import stale_losses
-from dcpinspect.streams.rows import Losses
+from dcpinspect.streams.rows import SeqnoLosses
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
@@ -117,9 +117,9 @@ def test_who_remembers_no_events_cannot_know_what_is_over() -> None:
         Tracker().forget_what_is_over()
 
 
-def losses(*ways: tuple[int, int]) -> Losses:
+def losses(*ways: tuple[int, int]) -> SeqnoLosses:
     """One after the other, of these connections and directions; row 10 n is that behind the one with number n."""
-    table = Losses.zeros(len(ways))
+    table = SeqnoLosses.zeros(len(ways))
     last: dict[tuple[int, int], int] = {}
     for number, way in enumerate(ways):
         loss = table[number]

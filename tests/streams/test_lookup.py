@@ -10,7 +10,7 @@ import pytest
 from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.lookup import find_key, refill_slots
 from dcpinspect.streams.rows import Keys
-from dcpinspect.streams.state import State
+from dcpinspect.streams.state import ReadingState
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
 
@@ -158,7 +158,7 @@ def test_an_answer_without_a_request_is_no_stream() -> None:
 
 def test_keys_are_found_again_when_there_are_many_more() -> None:
     count = 5000
-    state = State()
+    state = ReadingState()
     state.keys = keys = Keys.zeros(count)
     keys.connection[:] = np.arange(count) % 3
     keys.vbucket[:] = np.arange(count) // 3

@@ -11,7 +11,7 @@ import pytest
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.session import Sessions
-from dcpinspect.streams.requests import WAITING, Origins, Pairs, Requests
+from dcpinspect.streams.requests import WAITING, Origins, RequestOfMessage, Requests
 
 C2S, S2C = 0, 1
 
@@ -44,7 +44,7 @@ def decoded(messages: list[bytes]) -> tuple[Decoded, np.ndarray[Any, np.dtype[np
     return Decoded(data, start, np.ones(len(start), np.int64), np.zeros(len(start), np.bool_), Sessions()), start
 
 
-def pair(requests: Requests, messages: list[Sent], first_row: int = 1) -> Pairs:
+def pair(requests: Requests, messages: list[Sent], first_row: int = 1) -> RequestOfMessage:
     columns, start = decoded([message.data for message in messages])
     return requests.pair(
         columns,

@@ -7,8 +7,8 @@ import pytest
 import dcpinspect.streams
 from dcpinspect.kernels.structs import Struct, StructRows
 from dcpinspect.streams import rows
-from dcpinspect.streams.rows import Counts
-from dcpinspect.streams.state import State
+from dcpinspect.streams.rows import RowCounts
+from dcpinspect.streams.state import ReadingState
 from tests.declared import counted, declared, stands_beside, unexplained
 
 STRUCTS = pytest.mark.parametrize("struct", declared(dcpinspect.streams), ids=lambda struct: struct.__name__)
@@ -30,15 +30,15 @@ def test_what_a_field_counts_is_a_table_beside_its_own(struct: type[Struct[int]]
 
 def test_the_records_of_the_tracker_are_among_those() -> None:
     found = declared(dcpinspect.streams)
-    assert {rows.Stream, rows.Snapshot, rows.Gap, rows.Message, rows.Place} <= set(found)
+    assert {rows.Stream, rows.Snapshot, rows.Gap, rows.Message, rows.MessageRow} <= set(found)
     assert len([struct for struct in found if counted(struct) - PARSED]) > 9
 
 
 def test_the_tables_that_grow_are_those_that_are_counted() -> None:
-    state, members = State(), State.members()
-    assert set(Counts.fields) <= set(members)
-    for name in Counts.fields:
+    state, members = ReadingState(), ReadingState.members()
+    assert set(RowCounts.fields) <= set(members)
+    for name in RowCounts.fields:
         assert issubclass(members[name], StructRows)
         assert len(getattr(state, name)) > 0
     grown = {name for name in members if isinstance(getattr(state, name), StructRows) and len(getattr(state, name))}
-    assert grown == set(Counts.fields)
+    assert grown == set(RowCounts.fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dcpinspect.streams.rows import GREATEST, LEAST
-from dcpinspect.streams.state import NOTHING, State, biased, unbiased
+from dcpinspect.streams.state import NOTHING, ReadingState, biased, unbiased
 
 
 def test_biased_seqnos_compare_as_the_unbiased_ones_do() -> None:
@@ -17,7 +17,7 @@ def test_biased_seqnos_compare_as_the_unbiased_ones_do() -> None:
 
 
 def test_tables_grow_before_they_are_full_and_keep_what_they_hold() -> None:
-    state = State()
+    state = ReadingState()
     state.streams.vbucket[:60] = 7
     state.counts.streams = 60
     assert not state.make_room()
@@ -26,14 +26,14 @@ def test_tables_grow_before_they_are_full_and_keep_what_they_hold() -> None:
 
 
 def test_slots_stay_twice_the_keys() -> None:
-    state = State()
+    state = ReadingState()
     state.counts.keys = 121
     assert state.make_room()
     assert len(state.slots) == 512
 
 
 def test_a_connection_seen_from_its_start_has_everything_off_and_another_one_unknown() -> None:
-    state = State()
+    state = ReadingState()
     state.meet(np.array([3, 40]), np.array([1, 0]))
     seen, other = state.connections[3], state.connections[40]
     assert (seen.is_known, seen.window, seen.oso, seen.producer) == (1, 0, 0, -1)
@@ -41,7 +41,7 @@ def test_a_connection_seen_from_its_start_has_everything_off_and_another_one_unk
 
 
 def test_the_producer_is_the_one_known_at_each_message() -> None:
-    state = State()
+    state = ReadingState()
     for connection, direction in ((1, 1), (2, 0), (3, -1)):
         state.meet(np.array([connection]), np.array([1]))
         state.connections[connection].producer = direction
