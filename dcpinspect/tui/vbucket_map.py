@@ -265,8 +265,8 @@ class VbucketMap(LineView, can_focus=True, inherit_bindings=False):
         is_close = len({short(edge) for edge in self._edges}) < len(self._edges)
         for place, edge in enumerate(self._edges, LEVELS - len(self._edges)):
             amount = f"{edge:,}" if is_close else short(edge)
-            sign = (self._glyphs.blocks[place], theme.style_of(self.app, f"scale-{place + 1}"))
-            found.append(Text.assemble(sign, f" {amount}{'' if edge == most else '+'} ({sizes[place + 1]:,})"))
+            block = (self._glyphs.blocks[place], theme.style_of(self.app, f"scale-{place + 1}"))
+            found.append(Text.assemble(block, f" {amount}{'' if edge == most else '+'} ({sizes[place + 1]:,})"))
         if sizes[0]:
             found.append(Text(f"{self._glyphs.silent} {sizes[0]:,} with none"))
         why = "" if self._is_chosen else f"all {self.cells.state(known[0]).replace('-', ' ')}, so shown by "

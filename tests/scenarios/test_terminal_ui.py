@@ -37,10 +37,10 @@ def test_a_capture_is_chosen_and_opened_again_from_the_start_screen(tmp_path: Pa
     shutil.copy(ROLLBACK, tmp_path / "captures" / "rollback.pcap")
     with shell(tmp_path) as terminal:
         typed(terminal, ["tui"], before=f"cd {tmp_path}/captures; XDG_STATE_HOME={tmp_path}/state ")
-        terminal.wait("open a capture", "none so far", "rollback.pcap")
+        terminal.wait("open a capture", "Captures here", "rollback.pcap")
         terminal.resize(80, 24)
         terminal.wait("open a capture", "Esc leaves")
-        terminal.press("Down", "Enter")
+        terminal.press("Enter")
         terminal.wait("1 Pkt", "HELLO")
         terminal.press("C-z")
         terminal.wait("Stopped")

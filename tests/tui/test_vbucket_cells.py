@@ -4,9 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpinspect.render.verdict import LETTERS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.theme import UNICODE
-from dcpinspect.tui.vbucket_cells import LEAST, LETTERS, MEASURES, STATES, Cells, edges, in_words, levels
+from dcpinspect.tui.vbucket_cells import LEAST, MEASURES, STATES, Cells, edges, in_words, levels
 from tests.tui.screens import Keys, play, press
 
 
