@@ -36,8 +36,8 @@ def logs_of(streams: Streams, logs: Sequence[bytes]) -> dict[int, Log]:
     """Returns the log that each stream was told, by number of the stream; a log that contradicts itself is left out."""
     parsed = [tuple(failover_entries(raw)) for raw in logs]
     numbers = np.flatnonzero(streams.log >= 0)
-    found = {int(number): parsed[int(streams.log[number])] for number in numbers}
-    return {number: log for number, log in found.items() if log and all(newer > older for (_, newer), (_, older) in pairwise(log))}
+    log_of_stream = {int(number): parsed[int(streams.log[number])] for number in numbers}
+    return {number: log for number, log in log_of_stream.items() if log and all(newer > older for (_, newer), (_, older) in pairwise(log))}
 
 
 def newest(places: npt.NDArray[np.int64], logs: Mapping[int, Log]) -> dict[int, Log]:
@@ -49,13 +49,13 @@ def branches(places: npt.NDArray[np.int64], logs: Mapping[int, Log]) -> list[Bra
     """Returns the branches that each stream may have; ``places``: vbucket of each stream, with its bucket; ``logs``: the log of every
     stream.
     """
-    found = []
+    stream_branches = []
     for number, vbucket in enumerate(places.tolist()):
         end = GREATEST
         for uuid, start in logs[number]:
-            found.append(Branch(number, vbucket, uuid, start, end))
+            stream_branches.append(Branch(number, vbucket, uuid, start, end))
             end = start
-    return found
+    return stream_branches
 
 
 def uuids(stream: npt.NDArray[np.int64], seqno: npt.NDArray[np.uint64], logs: Sequence[Log]) -> npt.NDArray[np.uint64]:
@@ -65,11 +65,11 @@ def uuids(stream: npt.NDArray[np.int64], seqno: npt.NDArray[np.uint64], logs: Se
     """
     first_uuid = np.array([log[0][0] for log in logs] or [0], dtype=np.uint64)
     first_start = np.array([log[0][1] for log in logs] or [0], dtype=np.uint64)
-    found: npt.NDArray[np.uint64] = first_uuid[stream]
+    branch_uuids: npt.NDArray[np.uint64] = first_uuid[stream]
     older = np.flatnonzero(seqno <= first_start[stream])
     for number in np.unique(stream[older]).tolist():
-        mine = older[stream[older] == number]
+        event_rows = older[stream[older] == number]
         starts = np.array([start for _, start in reversed(logs[number])], dtype=np.uint64)
         names = np.array([uuid for uuid, _ in reversed(logs[number])], dtype=np.uint64)
-        found[mine] = names[np.maximum(np.searchsorted(starts, seqno[mine], side="left") - 1, 0)]
-    return found
+        branch_uuids[event_rows] = names[np.maximum(np.searchsorted(starts, seqno[event_rows], side="left") - 1, 0)]
+    return branch_uuids

@@ -65,25 +65,25 @@ class Comparison:
         for side in (a, b):
             side.name_buckets({name: number for number, name in self._buckets.items()})
         logs, assumed, doubted = _logs(a, b)
-        found = Found(assumed, len(doubted))
+        differences = Found(assumed, len(doubted))
         self._take("doubted", pa.table({"vbucket": pa.array(sorted(doubted), pa.uint32())}))
         tables = {name: side.tables(logs[name]) for name, side in self._sides.items()}
-        counts = [one + two for one, two in zip(a.events.counts, b.events.counts, strict=True)]
+        counts = [count_a + count_b for count_a, count_b in zip(a.events.counts, b.events.counts, strict=True)]
         for numbers in groups(counts, TOGETHER):
             for name, side in self._sides.items():
                 self._load(name, numbers, side.event_batches(logs[name], numbers), tables[name])
             self._join()
-            self._tell(found, numbers)
-        found.in_order()
-        return found
+            self._tell(differences, numbers)
+        differences.in_order()
+        return differences
 
     def _load(self, name: str, numbers: Sequence[int], batches: Iterator[Any], tables: Mapping[str, Any]) -> None:
         """Creates the tables of one side, with the vbuckets of these files."""
         first = next(batches)
         self._take(f"events_{name}", pa.RecordBatchReader.from_batches(first.schema, chain((first,), batches)))
         for table, rows in tables.items():
-            place = rows.column("vbucket").to_numpy() % SHELVES
-            self._take(f"{table}_{name}", rows.filter(pa.array(np.isin(place, numbers))))
+            shelf = rows.column("vbucket").to_numpy() % SHELVES
+            self._take(f"{table}_{name}", rows.filter(pa.array(np.isin(shelf, numbers))))
         for query in (queries.ONCE, queries.NEWEST, queries.COLLECTIONS):
             self._run(query, side=name)
 
@@ -102,28 +102,30 @@ class Comparison:
             for query in queries.WHY:
                 self._run(query, lacks=lacks, has=has, **words)
 
-    def _tell(self, found: Found, numbers: Sequence[int]) -> None:
-        """Adds to ``found`` what the tables of these vbuckets show."""
+    def _tell(self, differences: Found, numbers: Sequence[int]) -> None:
+        """Adds to ``differences`` what the tables of these vbuckets show."""
         for kind, lacks, events, vbuckets in self._database.execute(queries.COUNTS).fetchall():
             if vbuckets:
-                found.count(kind, lacks, int(events or 0), vbuckets)
+                differences.count(kind, lacks, int(events or 0), vbuckets)
         rows = self._differing()
-        for kind, others in (("filter", self._filters()), ("snapshot", self._snapshots())):
-            rows += others
-            if others:
-                found.count(kind, None, 0, len(others))
+        for kind, further_rows in (("filter", self._filters()), ("snapshot", self._snapshots())):
+            rows += further_rows
+            if further_rows:
+                differences.count(kind, None, 0, len(further_rows))
         for lacks, has in (SIDES, SIDES[::-1]):
             rows += self._missing(lacks, has)
-            found.events[lacks] += self._one(f"select count(*) from once_{lacks}")
-            found.vbuckets[lacks] += self._one(f"select count(distinct vbucket) from branches_{lacks}")
-        found.common += self._one("select (select count(*) from once_a) - (select count(*) from unequal where b_lacks)")
-        found.reached += [Reached(place % (1 << BUCKET_SHIFT), *row) for place, *row in self._database.execute(queries.REACHED).fetchall()]
-        found.shows |= {shows for (shows,) in self._database.execute(queries.SHOWS).fetchall()}
+            differences.events[lacks] += self._one(f"select count(*) from once_{lacks}")
+            differences.vbuckets[lacks] += self._one(f"select count(distinct vbucket) from branches_{lacks}")
+        differences.common += self._one("select (select count(*) from once_a) - (select count(*) from unequal where b_lacks)")
+        differences.reached += [
+            Reached(vbucket % (1 << BUCKET_SHIFT), *row) for vbucket, *row in self._database.execute(queries.REACHED).fetchall()
+        ]
+        differences.shows |= {shows for (shows,) in self._database.execute(queries.SHOWS).fetchall()}
         self._add_keys(rows, numbers)
         for row in rows:
             bucket, row["vbucket"] = divmod(row["vbucket"], 1 << BUCKET_SHIFT)
             row["bucket"] = self._buckets.get(bucket)
-        found.rows += rows
+        differences.rows += rows
 
     def _run(self, text: str, **words: object) -> None:
         self._database.execute(text.format(**words) if words else text)
@@ -133,24 +135,24 @@ class Comparison:
         return int(number)
 
     def _rows(self, text: str) -> list[DifferenceRow]:
-        found: list[DifferenceRow] = self._database.sql(text).to_arrow_table().to_pylist()
-        return found
+        rows: list[DifferenceRow] = self._database.sql(text).to_arrow_table().to_pylist()
+        return rows
 
     # -- records ----------------------------------------------------------------------------------------
 
     def _differing(self) -> list[DifferenceRow]:
-        found = self._rows(f"select * from unequal where not a_lacks and not b_lacks order by vbucket, uuid, seqno limit {MOST}")
-        for row in found:
+        rows = self._rows(f"select * from unequal where not a_lacks and not b_lacks order by vbucket, uuid, seqno limit {MOST}")
+        for row in rows:
             row["fields"] = [name for name in FIELDS if row[f"differs_{name}"]]
         return [
             _record("differs", row, events=1, first=row["seqno"], collection_id=_known(row["a_collection"]), fields=row["fields"])
             | _of(row, "a")
             | _of(row, "b")
-            for row in found
+            for row in rows
         ]
 
     def _missing(self, lacks: str, has: str) -> list[DifferenceRow]:
-        found = self._rows(
+        rows = self._rows(
             f"select r.*, {', '.join(f'u.{has}_{name}' for name in _OF_EVENT)} from"
             f" (select *, row_number() over (partition by kind order by vbucket, uuid, first_seqno) as place from runs_{lacks}) r"
             f" join unequal u on u.{lacks}_lacks and u.{has}_row = r.row where place <= {MOST}"
@@ -159,7 +161,7 @@ class Comparison:
             _record(row["kind"], row, events=row["events"], first=row["first_seqno"], last=row["last_seqno"], lacks=lacks)
             | {"collection_id": _known(row[f"{has}_collection"]), f"{lacks}_connection": row["connection"]}
             | _of(row, has)
-            for row in found
+            for row in rows
         ]
 
     def _filters(self) -> list[DifferenceRow]:
@@ -170,15 +172,15 @@ class Comparison:
 
     def _add_keys(self, rows: Sequence[DifferenceRow], numbers: Sequence[int]) -> None:
         for name, side in self._sides.items():
-            wanted = [row[f"{name}_row"] for row in rows if row[f"{name}_row"] is not None and row["key"] is None]
-            if not wanted:
+            row_numbers = [row[f"{name}_row"] for row in rows if row[f"{name}_row"] is not None and row["key"] is None]
+            if not row_numbers:
                 continue
-            self._database.register("wanted", pa.table({"row": pa.array(sorted(set(wanted)), pa.int64())}))
+            self._database.register("wanted", pa.table({"row": pa.array(sorted(set(row_numbers)), pa.int64())}))
             reader = pa.RecordBatchReader.from_batches(pa.schema([("row", pa.int64()), ("key_text", pa.string())]), side.keys(numbers))
             self._database.register("given", reader)
-            found = dict(self._database.execute("select row, key_text from given semi join wanted using (row)").fetchall())
+            key_of_row = dict(self._database.execute("select row, key_text from given semi join wanted using (row)").fetchall())
             for row in rows:
-                row["key"] = row["key"] if row["key"] is not None else found.get(row[f"{name}_row"])
+                row["key"] = row["key"] if row["key"] is not None else key_of_row.get(row[f"{name}_row"])
 
 
 _OF_EVENT = ("opcode", "collection", "cas", "datatype", "row", "time", "connection")
@@ -195,8 +197,8 @@ def _record(
     lacks: str | None = None,
     **more: Any,
 ) -> DifferenceRow:
-    found: DifferenceRow = {column.name: None for column in DIFFERENCES.columns}
-    return found | {
+    record: DifferenceRow = {column.name: None for column in DIFFERENCES.columns}
+    return record | {
         "kind": kind,
         "verdict": VERDICT_OF[kind],
         "vbucket": row["vbucket"],
@@ -212,8 +214,8 @@ def _record(
 
 def _of(row: DifferenceRow, side: str) -> DifferenceRow:
     """Returns what one side's event is, and where it stands, as columns of a record."""
-    found = {f"{side}_{name}": row[f"{side}_{name}"] for name in ("cas", "connection", "row", "time")}
-    return found | {f"{side}_name": opcode_name(row[f"{side}_opcode"]), f"{side}_datatype": list(DATATYPE_NAMES[row[f"{side}_datatype"]])}
+    columns = {f"{side}_{name}": row[f"{side}_{name}"] for name in ("cas", "connection", "row", "time")}
+    return columns | {f"{side}_name": opcode_name(row[f"{side}_opcode"]), f"{side}_datatype": list(DATATYPE_NAMES[row[f"{side}_datatype"]])}
 
 
 def _known(number: int) -> int | None:
@@ -226,20 +228,20 @@ def _logs(a: ComparisonSide, b: ComparisonSide) -> tuple[dict[str, list[Log]], d
     These are: the log of every stream of each side; for each side the number of vbuckets with a stream whose own log was not captured; and
     those of these vbuckets that have several logs to choose from.
     """
-    known = {side.name: newest(side.places, side.logs) for side in (a, b)}
+    newest_logs = {side.name: newest(side.places, side.logs) for side in (a, b)}
     different: dict[int, set[Log]] = {}
     for side in (a, b):
         for number, log in side.logs.items():
             different.setdefault(int(side.places[number]), set()).add(log)
-    found, assumed, doubted = {}, {}, set()
-    for side, other in ((a, b), (b, a)):
+    side_logs, assumed, doubted = {}, {}, set()
+    for side, other_side in ((a, b), (b, a)):
         streams, strange, logs = side.streams, set[int](), list[Log]()
         may_deliver = np.isin(streams.answer, (w.A_ACCEPTED, w.A_UNKNOWN)).tolist()
         for number, vbucket in enumerate(side.places.tolist()):
-            own = side.logs.get(number)
-            if own is None and may_deliver[number]:
+            told_log = side.logs.get(number)
+            if told_log is None and may_deliver[number]:
                 strange.add(vbucket)
-            logs.append(own or known[side.name].get(vbucket) or known[other.name].get(vbucket, UNKNOWN))
-        found[side.name], assumed[side.name] = logs, len(strange)
+            logs.append(told_log or newest_logs[side.name].get(vbucket) or newest_logs[other_side.name].get(vbucket, UNKNOWN))
+        side_logs[side.name], assumed[side.name] = logs, len(strange)
         doubted |= {vbucket for vbucket in strange if len(different.get(vbucket, ())) > 1}
-    return found, assumed, doubted
+    return side_logs, assumed, doubted

@@ -45,24 +45,24 @@ def event_batch(batch: MessageBatch, state: ReadingState, wanted: Selection, red
     """Returns the events among these messages that belong to a stream; ``state`` must have taken the messages just before."""
     events = events_of(batch, with_values=True)
     messages = state.messages
-    known = np.flatnonzero((messages.kind >= EVENT) & (messages.kind <= ABORT))
-    rows = messages.place.row[known]
-    place = np.minimum(np.searchsorted(rows, events.place.row), max(0, len(rows) - 1))
-    is_known = rows[place] == events.place.row if len(rows) else np.zeros(len(events), dtype=np.bool_)
-    chosen = np.flatnonzero(is_known)
-    own = known[place[chosen]]
-    has_stream = messages.stream[own] >= 0
-    chosen, own = chosen[has_stream], own[has_stream]
-    at = batch.index_of(events.place.row[chosen])
-    kept = np.isin(at, wanted.rows(batch))
-    chosen, own, at = chosen[kept], own[kept], at[kept]
-    if not len(chosen):
+    event_rows = np.flatnonzero((messages.kind >= EVENT) & (messages.kind <= ABORT))
+    rows = messages.place.row[event_rows]
+    nearest = np.minimum(np.searchsorted(rows, events.place.row), max(0, len(rows) - 1))
+    is_known = rows[nearest] == events.place.row if len(rows) else np.zeros(len(events), dtype=np.bool_)
+    events_known = np.flatnonzero(is_known)
+    message_rows = event_rows[nearest[events_known]]
+    has_stream = messages.stream[message_rows] >= 0
+    events_known, message_rows = events_known[has_stream], message_rows[has_stream]
+    batch_index = batch.index_of(events.place.row[events_known])
+    is_wanted = np.isin(batch_index, wanted.rows(batch))
+    events_known, message_rows, batch_index = events_known[is_wanted], message_rows[is_wanted], batch_index[is_wanted]
+    if not len(events_known):
         return pa.RecordBatch.from_pylist([], SCHEMA)
-    table = events[chosen]
+    table = events[events_known]
     columns = {
         "vbucket": table.vbucket,
-        "stream": messages.stream[own],
-        "snapshot": messages.snapshot[own],
+        "stream": messages.stream[message_rows],
+        "snapshot": messages.snapshot[message_rows],
         "seqno": unbiased(table.seqno),
         "opcode": table.opcode,
         "collection": table.collection,
@@ -76,5 +76,5 @@ def event_batch(batch: MessageBatch, state: ReadingState, wanted: Selection, red
         "connection": table.connection,
     }
     arrays = [pa.array(np.asarray(columns[field.name]).astype(field.type.to_pandas_dtype())) for field in SCHEMA if field.name in columns]
-    keys = record_batch(batch.redacted(redactor), at, ["key"]).column(0)
+    keys = record_batch(batch.redacted(redactor), batch_index, ["key"]).column(0)
     return pa.RecordBatch.from_arrays([*arrays, keys], schema=SCHEMA)

@@ -22,8 +22,8 @@ def evidence(kind: str, lacks: str | None, row: Mapping[str, Any]) -> str:
     if kind == "rolled-back":
         return f"the latest failover log of {'A' if lacks == 'b' else 'B'} does not have its branch up to there"
     if kind == "other-history":
-        left = f", which left this one at {row['snapshot_start']}" if row["snapshot_start"] is not None else ""
-        return f"{side}'s failover log has another branch there{left}"
+        departure = f", which left this one at {row['snapshot_start']}" if row["snapshot_start"] is not None else ""
+        return f"{side}'s failover log has another branch there{departure}"
     where = f"connection {row['connection']} of {side}"
     if kind == "before-capture":
         return f"{side}'s capture begins after seqno {row['began']}"

@@ -82,15 +82,15 @@ class Found:
         """Sorts the records, worst first, then by vbucket and seqno; removes the records beyond the limit."""
         self.counts = {key: self.counts[key] for key in sorted(self.counts, key=lambda key: (KINDS.index(key[0]), key[1] or ""))}
         self.rows.sort(key=lambda row: (KINDS.index(row["kind"]), row["vbucket"], row["first_seqno"] or 0, row["lacks"] or ""))
-        kept: dict[tuple[str, str | None], int] = {}
+        kept_counts: dict[tuple[str, str | None], int] = {}
         rows = []
         for row in self.rows:
             key = row["kind"], row["lacks"]
-            kept[key] = kept.get(key, 0) + 1
-            if kept[key] <= MOST:
+            kept_counts[key] = kept_counts.get(key, 0) + 1
+            if kept_counts[key] <= MOST:
                 rows.append(row)
         self.rows = rows
-        self.left_out = sum(count - min(kept.get(key, 0), MOST) for key, (count, _) in self.counts.items() if key[0] in SINGLE)
+        self.left_out = sum(count - min(kept_counts.get(key, 0), MOST) for key, (count, _) in self.counts.items() if key[0] in SINGLE)
 
     def records(self) -> Records:
         """Returns the table of differences."""

@@ -46,24 +46,24 @@ class PathLosses:
 
 def pairs(a: Tap, b: Tap) -> list[ConnectionPair]:
     """Returns the pairs of connections that may be the same."""
-    one, two = a.transport, b.transport
-    by_seq = {two.first_seq(link.number): link.number for link in b.compared_links if link.has_handshake}
+    transport_a, transport_b = a.transport, b.transport
+    by_seq = {transport_b.first_seq(link.number): link.number for link in b.compared_links if link.has_handshake}
     late = [link.number for link in b.compared_links if not link.has_handshake]
-    found: list[ConnectionPair] = []
+    candidates: list[ConnectionPair] = []
     for link in a.compared_links:
-        number = by_seq.get(one.first_seq(link.number)) if link.has_handshake else None
-        others = late if link.has_handshake else [*late, *by_seq.values()][:_MOST]
-        same = [number] if number is not None else [other for other in others if _overlap(a, link.number, b, other)]
-        found += [(link.number, other) for other in same]
-    return found
+        number = by_seq.get(transport_a.first_seq(link.number)) if link.has_handshake else None
+        numbers_b = late if link.has_handshake else [*late, *by_seq.values()][:_MOST]
+        same = [number] if number is not None else [number_b for number_b in numbers_b if _overlap(a, link.number, b, number_b)]
+        candidates += [(link.number, number_b) for number_b in same]
+    return candidates
 
 
-def _overlap(a: Tap, one: int, b: Tap, other: int) -> bool:
+def _overlap(a: Tap, number_a: int, b: Tap, number_b: int) -> bool:
     """Whether both directions of two connections have sequence numbers in common."""
     transports = a.transport, b.transport
     for direction in (0, 1):
-        begins = [transport.first_seq(number)[direction] for transport, number in zip(transports, (one, other), strict=True)]
-        accounts = [transport.account(number, direction) for transport, number in zip(transports, (one, other), strict=True)]
+        begins = [transport.first_seq(number)[direction] for transport, number in zip(transports, (number_a, number_b), strict=True)]
+        accounts = [transport.account(number, direction) for transport, number in zip(transports, (number_a, number_b), strict=True)]
         sizes = [account.unique + account.missing for account in accounts]
         if min(begins) < 0 or ((begins[1] - begins[0]) % _LAPS >= sizes[0] and (begins[0] - begins[1]) % _LAPS >= sizes[1]):
             return False
@@ -75,33 +75,35 @@ def paths(a: Tap, b: Tap) -> Records:
     rows, matched = list[PathRow](), set[int]()
     is_of_two = a.is_repeatable and b.is_repeatable and sorted(a.files) != sorted(b.files)
     if is_of_two and (candidates := pairs(a, b)):
-        origins = {one: a.transport.first_seq(one) for one, _ in candidates}
+        origins = {number_a: a.transport.first_seq(number_a) for number_a, _ in candidates}
         of_a = segments_of(a, origins)
-        of_b = segments_of(b, {other: origins[one] for one, other in reversed(candidates)})
-        for one, other in candidates:
-            ways = [(of_a[one, direction], of_b[other, direction]) for direction in (0, 1)]
-            if all(_are_alike(*way) for way in ways) and one not in matched:
-                matched.add(one)
-                rows += _records(a, b, (one, other), ways, origins[one])
+        of_b = segments_of(b, {number_b: origins[number_a] for number_a, number_b in reversed(candidates)})
+        for number_a, number_b in candidates:
+            ways = [(of_a[number_a, direction], of_b[number_b, direction]) for direction in (0, 1)]
+            if all(_are_alike(*segments_pair) for segments_pair in ways) and number_a not in matched:
+                matched.add(number_a)
+                rows += _records(a, b, (number_a, number_b), ways, origins[number_a])
     return Records(PATHS, {column.name: [row.get(column.name) for row in rows] for column in PATHS.columns}, len(rows))
 
 
-def _are_alike(one: Segments, two: Segments) -> bool:
+def _are_alike(segments_a: Segments, segments_b: Segments) -> bool:
     """Whether segments at the same place have the same bytes; also true for a direction without such segments."""
-    _, left, right = np.intersect1d(one.start, two.start, return_indices=True)
-    same_size = (one.end[left] == two.end[right]) & ~one.is_syn[left]
-    left, right = left[same_size], right[same_size]
-    return not len(left) or float(np.mean(one.hash[left] == two.hash[right])) >= _ALIKE
+    _, rows_a, rows_b = np.intersect1d(segments_a.start, segments_b.start, return_indices=True)
+    same_size = (segments_a.end[rows_a] == segments_b.end[rows_b]) & ~segments_a.is_syn[rows_a]
+    rows_a, rows_b = rows_a[same_size], rows_b[same_size]
+    return not len(rows_a) or float(np.mean(segments_a.hash[rows_a] == segments_b.hash[rows_b])) >= _ALIKE
 
 
 def _records(a: Tap, b: Tap, pair: ConnectionPair, ways: list[tuple[Segments, Segments]], origin: tuple[int, int]) -> list[PathRow]:
-    differences = [_differences(*way) for way in ways]
-    if not all(len(found) for found in differences):
+    differences = [_differences(*segment_pair) for segment_pair in ways]
+    if not all(len(delays_ns) for delays_ns in differences):
         return []
-    clock = "handshake" if all(one.is_syn.any() and two.is_syn.any() for one, two in ways) else "quickest-packets"
+    clock = (
+        "handshake" if all(segments_a.is_syn.any() and segments_b.is_syn.any() for segments_a, segments_b in ways) else "quickest-packets"
+    )
     to_server, to_client = (
-        _of_syn(*way) if clock == "handshake" else int(found.min() if direction == 0 else found.max())
-        for direction, (way, found) in enumerate(zip(ways, differences, strict=True))
+        _of_syn(*segment_pair) if clock == "handshake" else int(delays_ns.min() if direction == 0 else delays_ns.max())
+        for direction, (segment_pair, delays_ns) in enumerate(zip(ways, differences, strict=True))
     )
     # because B is nearer to the client: the quickest packets are those with the opposite extremes
     if clock != "handshake" and to_server < to_client:
@@ -110,10 +112,10 @@ def _records(a: Tap, b: Tap, pair: ConnectionPair, ways: list[tuple[Segments, Se
     near_client = "a" if to_server >= to_client else "b"
     links = [next(link for link in side.compared_links if link.number == number) for side, number in zip((a, b), pair, strict=True)]
     rows = []
-    for direction, (way, found) in enumerate(zip(ways, differences, strict=True)):
+    for direction, (segment_pair, delays_ns) in enumerate(zip(ways, differences, strict=True)):
         is_forward = (near_client == "a") == (direction == 0)  # the packets go from A's tap to B's
-        delays = found - offset if is_forward else offset - found
-        lost = losses(*way, sender="a" if is_forward else "b")
+        delays = delays_ns - offset if is_forward else offset - delays_ns
+        lost = losses(*segment_pair, sender="a" if is_forward else "b")
         waits = _waits(a, b, pair, direction, near_client, origin)
         rows.append(
             {
@@ -128,7 +130,7 @@ def _records(a: Tap, b: Tap, pair: ConnectionPair, ways: list[tuple[Segments, Se
                 "clock_offset_ns": offset,
                 "clock_error_ns": error,
                 "clock_from": clock,
-                "segments": len(found),
+                "segments": len(delays_ns),
                 "delay_min_ns": int(delays.min()),
                 "delay_median_ns": int(np.median(delays)),
                 "delay_p99_ns": int(np.percentile(delays, 99)),
@@ -144,17 +146,17 @@ def _records(a: Tap, b: Tap, pair: ConnectionPair, ways: list[tuple[Segments, Se
     return rows
 
 
-def _of_syn(one: Segments, two: Segments) -> int:
+def _of_syn(segments_a: Segments, segments_b: Segments) -> int:
     """Returns B's time of the SYN minus A's; if the SYN was sent again, the time of the last one counts."""
-    return int(two.time_ns[two.is_syn][-1] - one.time_ns[one.is_syn][-1])
+    return int(segments_b.time_ns[segments_b.is_syn][-1] - segments_a.time_ns[segments_a.is_syn][-1])
 
 
-def _differences(one: Segments, two: Segments) -> Ints:
+def _differences(segments_a: Segments, segments_b: Segments) -> Ints:
     """Returns B's time minus A's for each byte that ends a segment on both taps, as each tap saw it first."""
-    (ends_a, first_a), (ends_b, first_b) = (np.unique(way.end, return_index=True) for way in (one, two))
-    _, left, right = np.intersect1d(ends_a, ends_b, return_indices=True)
-    found: Ints = two.time_ns[first_b][right] - one.time_ns[first_a][left]
-    return found
+    (ends_a, first_a), (ends_b, first_b) = (np.unique(segments.end, return_index=True) for segments in (segments_a, segments_b))
+    _, rows_a, rows_b = np.intersect1d(ends_a, ends_b, return_indices=True)
+    difference_ns: Ints = segments_b.time_ns[first_b][rows_b] - segments_a.time_ns[first_a][rows_a]
+    return difference_ns
 
 
 def losses(a: Segments, b: Segments, *, sender: str) -> PathLosses:
@@ -165,35 +167,35 @@ def losses(a: Segments, b: Segments, *, sender: str) -> PathLosses:
     if not len(a.start) or not len(b.start):
         return PathLosses(0, 0, {"a": 0, "b": 0})
     low, high = max(a.start.min(), b.start.min()), min(a.end.max(), b.end.max())
-    places = np.unique(np.clip(np.concatenate((a.start, a.end, b.start, b.end)), low, high))
-    times = {name: _times_seen(way, places) for name, way in (("a", a), ("b", b))}
-    width = np.diff(places)
+    offsets = np.unique(np.clip(np.concatenate((a.start, a.end, b.start, b.end)), low, high))
+    times = {name: _times_seen(segments, offsets) for name, segments in (("a", a), ("b", b))}
+    width = np.diff(offsets)
     receiver = "b" if sender == "a" else "a"
     again = (times[sender] > times[receiver]) & (times[receiver] > 0)
     begins = again & ~np.concatenate(([False], again[:-1]))
-    missed = {name: int(width[(times[name] == 0) & (times[other] > 0)].sum()) for name, other in (("a", "b"), ("b", "a"))}
+    missed = {name: int(width[(times[name] == 0) & (times[other_name] > 0)].sum()) for name, other_name in (("a", "b"), ("b", "a"))}
     return PathLosses(int(begins.sum()), int((width * np.maximum(times[sender] - times[receiver], 0))[again].sum()), missed)
 
 
-def _times_seen(way: Segments, places: Ints) -> Ints:
+def _times_seen(segments: Segments, offsets: Ints) -> Ints:
     """Returns how often a tap saw the bytes from each place to the next one."""
-    change = np.zeros(len(places) + 1, dtype=np.int64)
-    np.add.at(change, np.searchsorted(places, np.clip(way.start, places[0], places[-1])), 1)
-    np.add.at(change, np.searchsorted(places, np.clip(way.end, places[0], places[-1])), -1)
-    return np.cumsum(change)[: len(places) - 1]
+    change = np.zeros(len(offsets) + 1, dtype=np.int64)
+    np.add.at(change, np.searchsorted(offsets, np.clip(segments.start, offsets[0], offsets[-1])), 1)
+    np.add.at(change, np.searchsorted(offsets, np.clip(segments.end, offsets[0], offsets[-1])), -1)
+    return np.cumsum(change)[: len(offsets) - 1]
 
 
 def _waits(a: Tap, b: Tap, pair: ConnectionPair, direction: int, near_client: str, origin: tuple[int, int]) -> PathRow:
     """Returns how long requests of this direction waited for their answers, and how much of that they waited beyond the other tap."""
     answers = {side.name: _answers(side.answers, number, 1 - direction, side, origin) for side, number in zip((a, b), pair, strict=True)}
-    _, left, right = np.intersect1d(answers["a"][0], answers["b"][0], return_indices=True)
-    if not len(left):
+    _, rows_a, rows_b = np.intersect1d(answers["a"][0], answers["b"][0], return_indices=True)
+    if not len(rows_a):
         return {"answers": 0}
-    waited = {"a": answers["a"][1][left], "b": answers["b"][1][right]}
+    waited = {"a": answers["a"][1][rows_a], "b": answers["b"][1][rows_b]}
     asker = near_client if direction == 0 else ("b" if near_client == "a" else "a")
     answerer = "b" if asker == "a" else "a"
     return {
-        "answers": len(left),
+        "answers": len(rows_a),
         "answer_median_ns": int(np.median(waited[asker])),
         "answerer_median_ns": int(np.median(waited[answerer])),
         "network_median_ns": int(np.median(waited[asker] - waited[answerer])),

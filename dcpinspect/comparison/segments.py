@@ -71,11 +71,11 @@ def segments_of(side: Tap, origins: Mapping[int, tuple[int, int]]) -> dict[tuple
 
     ``origins``: for each connection, the sequence numbers that places count from.
     """
-    found: dict[tuple[int, int], list[Ints]] = {(number, direction): [] for number in origins for direction in (0, 1)}
+    columns_of: dict[tuple[int, int], list[Ints]] = {(number, direction): [] for number in origins for direction in (0, 1)}
     links = {link.number: link for link in side.compared_links}
-    wanted: dict[tuple[str, str], list[int]] = {}
+    links_between: dict[tuple[str, str], list[int]] = {}
     for number in sorted(origins):
-        wanted.setdefault((links[number].client, links[number].server), []).append(number)
+        links_between.setdefault((links[number].client, links[number].server), []).append(number)
     parser, pairs = HeaderParser(None), AddressPairs()
     unusual = UnusualPackets(parser)
     with side.packets() as capture:
@@ -93,20 +93,21 @@ def segments_of(side: Tap, origins: Mapping[int, tuple[int, int]]) -> dict[tuple
             hash_keys(data, np.ascontiguousarray(tcp[:, PAYLOAD]), sizes, *_SECRETS, hashes)
             time_ns = batch.time_ns[headers.index]
             says = is_syn | (tcp[:, WIRE] > 0)
-            for one in np.unique(pair).tolist():
-                ends = pairs.address(one, 0), pairs.address(one, 1)
-                if ends not in wanted and ends[::-1] not in wanted:
+            for pair_number in np.unique(pair).tolist():
+                ends = pairs.address(pair_number, 0), pairs.address(pair_number, 1)
+                if ends not in links_between and ends[::-1] not in links_between:
                     continue
                 for client in (0, 1):
-                    for number in wanted.get((ends[client], ends[1 - client]), ()):
+                    for number in links_between.get((ends[client], ends[1 - client]), ()):
                         link = links[number]
-                        mine = says & (pair == one) & (time_ns >= link.first_ns) & (time_ns <= link.last_ns)
+                        is_packet = says & (pair == pair_number) & (time_ns >= link.first_ns) & (time_ns <= link.last_ns)
                         for direction in (0, 1):
-                            rows = np.flatnonzero(mine & (sender == (client if direction == 0 else 1 - client)))
+                            rows = np.flatnonzero(is_packet & (sender == (client if direction == 0 else 1 - client)))
                             columns = (tcp[rows, SEQ], tcp[rows, WIRE], time_ns[rows], hashes[rows], is_syn[rows].astype(np.int64))
-                            found[number, direction].append(np.array(columns, dtype=np.int64))
+                            columns_of[number, direction].append(np.array(columns, dtype=np.int64))
     return {
-        key: _placed(np.concatenate([np.empty((5, 0), np.int64), *parts], axis=1), origins[key[0]][key[1]]) for key, parts in found.items()
+        key: _placed(np.concatenate([np.empty((5, 0), np.int64), *batches], axis=1), origins[key[0]][key[1]])
+        for key, batches in columns_of.items()
     }
 
 

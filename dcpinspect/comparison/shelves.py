@@ -50,15 +50,15 @@ class Shelves:
         """Adds the next events. Raises SpoolError."""
         if not batch.num_rows:
             return
-        place = batch.column("vbucket").to_numpy() % SHELVES
-        order = np.argsort(place, kind="stable")
+        shelf = batch.column("vbucket").to_numpy() % SHELVES
+        order = np.argsort(shelf, kind="stable")
         ordered = batch.take(pa.array(order))
-        numbers, starts = np.unique(place[order], return_index=True)
+        numbers, starts = np.unique(shelf[order], return_index=True)
         ends = [*starts[1:].tolist(), len(order)]
         for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
             self._waiting[number].append(ordered.slice(start, end - start))
             self.counts[number] += end - start
-            if sum(one.num_rows for one in self._waiting[number]) >= _FLUSH:
+            if sum(waiting.num_rows for waiting in self._waiting[number]) >= _FLUSH:
                 self._flush(number)
 
     def _flush(self, number: int) -> None:

@@ -75,9 +75,9 @@ class AtomicFile:
     def flush(self) -> None:
         """Writes all bytes taken so far."""
         try:
-            rest = memoryview(b"".join(self._pending))
-            while len(rest):
-                rest = rest[os.write(self._descriptor, rest) :]
+            remaining = memoryview(b"".join(self._pending))
+            while len(remaining):
+                remaining = remaining[os.write(self._descriptor, remaining) :]
         except BrokenPipeError:
             raise
         except OSError as error:

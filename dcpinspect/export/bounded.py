@@ -23,10 +23,10 @@ class Bound:
         """Returns those of the next records that fit; none does after the first that does not."""
         if self.room is None:
             return records
-        for place, record in enumerate(records):
+        for index, record in enumerate(records):
             if self.left_out or len(record) + _AROUND > self.room:
-                self.left_out += len(records) - place
-                return records[:place]
+                self.left_out += len(records) - index
+                return records[:index]
             self.room -= len(record) + _AROUND
         return records
 
@@ -65,11 +65,11 @@ def fitted(record: dict[str, Any], room: int) -> dict[str, Any]:
 
 def _cut(value: Any, path: str, entries: int, characters: int, cut: dict[str, int]) -> Any:
     if isinstance(value, dict):
-        return {name: _cut(one, f"{path}.{name}", entries, characters, cut) for name, one in value.items()}
+        return {name: _cut(member, f"{path}.{name}", entries, characters, cut) for name, member in value.items()}
     if isinstance(value, list) and len(value) > entries:
         cut[path] = cut.get(path, 0) + len(value) - entries
         value = value[:entries]
     if isinstance(value, str) and len(value) > characters:
         cut[path] = cut.get(path, 0) + len(value) - characters
         return value[:characters]
-    return [_cut(one, f"{path}[]", entries, characters, cut) for one in value] if isinstance(value, list) else value
+    return [_cut(member, f"{path}[]", entries, characters, cut) for member in value] if isinstance(value, list) else value

@@ -53,13 +53,13 @@ class _Line(NamedTuple):
 
     @staticmethod
     def of(pieces: CarrierPieces) -> _Line:
-        flows, begin, of = np.unique(pieces["flow"], return_index=True, return_inverse=True)
+        flows, begin, flow_index = np.unique(pieces["flow"], return_index=True, return_inverse=True)
         base = pieces["first"][begin]
         top = np.maximum.reduceat(pieces["behind"], begin) if len(begin) else base
         span = top - base + 1
-        at = np.cumsum(span) - span
-        shift = (at - base)[of]
-        return _Line(pieces, flows, base, top, at, shift + pieces["first"], shift + pieces["behind"])
+        line_start = np.cumsum(span) - span
+        shift = (line_start - base)[flow_index]
+        return _Line(pieces, flows, base, top, line_start, shift + pieces["first"], shift + pieces["behind"])
 
 
 class Carriers:
@@ -89,9 +89,9 @@ class Carriers:
         line = self._sorted()
         held = [held_from(flow // 2, flow % 2) for flow in line.flows.tolist()]
         ends = np.array([np.iinfo(np.int64).max if offset is None else offset for offset in held], np.int64)
-        kept = line.pieces[line.pieces["behind"] > ends[np.searchsorted(line.flows, line.pieces["flow"])]]
-        self._line = _Line.of(kept)
-        self._count, self._most = len(kept), max(FEW, 2 * len(kept))
+        held_pieces = line.pieces[line.pieces["behind"] > ends[np.searchsorted(line.flows, line.pieces["flow"])]]
+        self._line = _Line.of(held_pieces)
+        self._count, self._most = len(held_pieces), max(FEW, 2 * len(held_pieces))
 
     def of_flow(self, flow: int) -> CarrierPieces:
         """Returns all pieces of a direction, in its order."""
@@ -104,13 +104,16 @@ class Carriers:
         line = self._sorted()
         if not len(line.pieces):
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        of = np.minimum(np.searchsorted(line.flows, flow), len(line.flows) - 1)
-        begin, behind = (line.at[of] + np.clip(edge, line.base[of], line.top[of]) - line.base[of] for edge in (start, end))
+        flow_index = np.minimum(np.searchsorted(line.flows, flow), len(line.flows) - 1)
+        begin, behind = (
+            line.at[flow_index] + np.clip(edge, line.base[flow_index], line.top[flow_index]) - line.base[flow_index]
+            for edge in (start, end)
+        )
         low, high = np.searchsorted(line.behind, begin, "right"), np.searchsorted(line.first, behind, "left")
-        counts = np.where(line.flows[of] == flow, np.maximum(high - low, 0), 0)
-        which = np.repeat(np.arange(len(flow)), counts)
-        place = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts - low, counts)
-        return which, line.pieces["packet"][place]
+        counts = np.where(line.flows[flow_index] == flow, np.maximum(high - low, 0), 0)
+        stretch = np.repeat(np.arange(len(flow)), counts)
+        piece = np.arange(len(stretch)) - np.repeat(np.cumsum(counts) - counts - low, counts)
+        return stretch, line.pieces["packet"][piece]
 
     def _sorted(self) -> _Line:
         if self._fresh:
@@ -126,8 +129,8 @@ def ends(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> Iterat
         last = _of_chunk(chunk)[-1:] if chunk.is_end else ()
         for piece in last:
             yield End(int(piece["flow"]), chunk.offset + len(chunk.data), int(piece["packet"]), int(piece["time_ns"]))
-    for one in told:
-        carried = one.carried
+    for outside in told:
+        carried = outside.carried
         yield from map(End._make, np.stack((carried.ended + 2, carried.end, carried.end_packet, carried.end_time_ns), axis=1).tolist())
 
 
@@ -138,9 +141,9 @@ def _of_chunk(chunk: StreamChunk) -> CarrierPieces:
         return _pieces(flow, *chunk.carriers)
     segments = chunk.segments
     behind = np.append(segments.offset[1:], chunk.offset + len(chunk.data))
-    given = (segments.frame > 0) & (behind > segments.offset)
-    given[-1:] |= chunk.is_end  # the packet of the end may have no bytes
-    return _pieces(flow, segments.offset[given], behind[given], segments.packet[given], segments.time_ns[given])
+    has_bytes = (segments.frame > 0) & (behind > segments.offset)
+    has_bytes[-1:] |= chunk.is_end  # the packet of the end may have no bytes
+    return _pieces(flow, segments.offset[has_bytes], behind[has_bytes], segments.packet[has_bytes], segments.time_ns[has_bytes])
 
 
 def _of_told(told: BriefMessages) -> CarrierPieces:
@@ -149,6 +152,6 @@ def _of_told(told: BriefMessages) -> CarrierPieces:
 
 
 def _pieces(flow: Any, first: Any, behind: Any, packet: Any, time_ns: Any) -> CarrierPieces:
-    found = np.empty(len(packet), PIECE)
-    found["flow"], found["first"], found["behind"], found["packet"], found["time_ns"] = flow, first, behind, packet, time_ns
-    return found
+    table = np.empty(len(packet), PIECE)
+    table["flow"], table["first"], table["behind"], table["packet"], table["time_ns"] = flow, first, behind, packet, time_ns
+    return table

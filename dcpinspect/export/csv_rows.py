@@ -73,10 +73,10 @@ def _arrow_text(batch: MessageBatch, rows: Rows, columns: Sequence[str], *, guar
 
 def _short_text(batch: MessageBatch, rows: Rows, columns: Sequence[str], *, guard: bool) -> bytes:
     """Returns lines of columns that have a short form, made by a program."""
-    writer, numbers, room = RowWriter(), list[Array](), 1
+    writer, numbers, row_size = RowWriter(), list[Array](), 1
     builder = writer.builder()
-    for place, name in enumerate(columns):
-        builder.text(b"," if place else b"")
+    for column_index, name in enumerate(columns):
+        builder.text(b"," if column_index else b"")
         column = short_column(batch, rows, name)
         if column is None:
             continue
@@ -87,7 +87,7 @@ def _short_text(batch: MessageBatch, rows: Rows, columns: Sequence[str], *, guar
             cells = [b"" if text is None else _cell(_separated(text, name), guard=guard) for text in column.texts]
             builder.add(rt.FRAGMENT, len(numbers))
             numbers.append(np.array([writer.texts.fragment(cell) for cell in cells] or [0], np.int64)[column.numbers.astype(np.int64)])
-            room += max(map(len, cells), default=0)
+            row_size += max(map(len, cells), default=0)
         else:
             kind = BY_NAME[name].kind
             builder.add(rt.HEX64 if kind == "hex64" else rt.COLUMN if kind == "i64" else rt.UNSIGNED, len(numbers))
@@ -95,9 +95,9 @@ def _short_text(batch: MessageBatch, rows: Rows, columns: Sequence[str], *, guar
     builder.text(b"\n")
     program = np.full(len(rows), writer.add(builder))
     table = np.empty((len(numbers), len(rows)), np.int64)
-    for place, values in enumerate(numbers):
-        table[place] = values
-    text, _ = writer.write(program, table, (_NOTHING, _NOTHING), room=(builder.size + room) * len(rows))
+    for column_index, values in enumerate(numbers):
+        table[column_index] = values
+    text, _ = writer.write(program, table, (_NOTHING, _NOTHING), room=(builder.size + row_size) * len(rows))
     return text.tobytes()
 
 

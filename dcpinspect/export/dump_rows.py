@@ -81,16 +81,16 @@ class DumpRows:
         """
         times = self._lines.lines.shown_times(batch.time_ns[rows])
         if not (self.can_write and self._lines.is_for_kernel and write_rows.is_compiled):
-            for index, shown in zip(rows.tolist(), times.tolist(), strict=True):
-                yield self._ordinary(batch, index, shown)
+            for index, time_ns in zip(rows.tolist(), times.tolist(), strict=True):
+                yield self._ordinary(batch, index, time_ns)
             return
         for first in range(0, len(rows), SLICE):
-            part, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
-            text, ends = self.written(batch, part, shown_ns)
+            slice_rows, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
+            text, ends = self.written(batch, slice_rows, shown_ns)
             if (ends >= 0).all():
                 yield text.data
             else:
-                yield b"".join(completed(text, ends, lambda place: self._ordinary(batch, int(part[place]), int(shown_ns[place]))))  # noqa: B023
+                yield b"".join(completed(text, ends, lambda place: self._ordinary(batch, int(slice_rows[place]), int(shown_ns[place]))))  # noqa: B023
 
     def _ordinary(self, batch: MessageBatch, index: int, shown_ns: int) -> bytes:
         return self._lines.ordinary(batch, index, shown_ns) + self._details(batch, index).encode()
@@ -110,8 +110,8 @@ class DumpRows:
         heads = np.concatenate(([0], line_ends))
         columns[_COLUMN["head_start"]], columns[_COLUMN["head_size"]] = heads[:-1], np.diff(heads)
         drawn = int(columns[_COLUMN["shown_size"]][program >= 0].sum())
-        room = len(lines) + int(self._writer.sizes(program).sum()) + len(rows) * 2 * self._writer.texts.longest_fragment
-        return self._writer.write(program, columns, (batch.data, lines), room=room + (drawn // 16 + len(rows)) * _ROW_ROOM)
+        line_size = len(lines) + int(self._writer.sizes(program).sum()) + len(rows) * 2 * self._writer.texts.longest_fragment
+        return self._writer.write(program, columns, (batch.data, lines), room=line_size + (drawn // 16 + len(rows)) * _ROW_ROOM)
 
     def _filled(self, batch: MessageBatch, rows: Rows) -> tuple[Rows, Rows]:
         """Returns the columns but for those of lines, and the program of each message."""
@@ -126,31 +126,31 @@ class DumpRows:
         is_plain &= (decoded.problem[rows] == 0) & ~np.isin(rows, batch.missing.row)
         is_plain &= length == HEADER_SIZE + decoded.body_size[rows]
         is_plain &= ~decoded.is_server[rows] & (ends >= 0) & (files >= 0)
-        shown = length
+        shown_size = length
         if self._limit is not None:
             key_at = HEADER_SIZE + decoded.framing_size[rows] + decoded.extras_size[rows]
             value_size = decoded.value.size[rows]
             value_at = length - value_size
-            shown = np.where(value_size > self._limit, value_at + self._limit, shown)
-            shown = np.where(value_at - key_at > self._limit, key_at + self._limit, shown)
+            shown_size = np.where(value_size > self._limit, value_at + self._limit, shown_size)
+            shown_size = np.where(value_at - key_at > self._limit, key_at + self._limit, shown_size)
             is_plain &= (value_size <= self._limit) | _HAS_ONE_VALUE[decoded.layout[rows]]
             is_plain &= decoded.framing_size[rows] <= self._limit
         is_plain &= batch.redactor is None
         for name, values in (
             *(("ends", ends), ("file", files), ("frame", batch.last_frame[rows]), ("stream_offset", batch.stream_offset[rows])),
-            *(("shown_start", batch.start[rows]), ("shown_size", shown), ("left_out", length - shown)),
+            *(("shown_start", batch.start[rows]), ("shown_size", shown_size), ("left_out", length - shown_size)),
         ):
             columns[_COLUMN[name]] = values
-        return columns, np.where(is_plain, np.where(shown < length, self._cut, self._whole), -1)
+        return columns, np.where(is_plain, np.where(shown_size < length, self._cut, self._whole), -1)
 
     def _looked_up(self, known: dict[int, int], numbers: Rows, text: Callable[[int], str]) -> Rows:
         """Returns the number of the text for each number; -1 if the memory for texts is full."""
         first, inverse = distinct(numbers)
         different = numbers[first].tolist()
-        for one in different:
-            if one not in known and self._writer.texts.count < MAX_REMEMBERED:
-                known[one] = self._writer.texts.fragment(text(one).encode())
-        return np.array([known.get(one, -1) for one in different], dtype=np.int64)[inverse]
+        for number in different:
+            if number not in known and self._writer.texts.count < MAX_REMEMBERED:
+                known[number] = self._writer.texts.fragment(text(number).encode())
+        return np.array([known.get(number, -1) for number in different], dtype=np.int64)[inverse]
 
 
 def ends_text(batch: MessageBatch, connection: int, direction: int) -> str:

@@ -38,10 +38,10 @@ class EvidenceCapture:
         self._findings = findings
         self._around = around
         self._places: dict[EvidenceKey, list[int]] = {}
-        for one in findings:
-            vbucket = one.vbuckets[0] if len(one.vbuckets) == 1 else None
-            for place in one.places:
-                self._places.setdefault((place.connection, vbucket), []).append(place.row)
+        for finding in findings:
+            vbucket = finding.vbuckets[0] if len(finding.vbuckets) == 1 else None
+            for message in finding.places:
+                self._places.setdefault((message.connection, vbucket), []).append(message.row)
         self._rows = {key: np.unique(np.array(rows, dtype=np.int64)) for key, rows in self._places.items()}
         self._before: dict[EvidenceKey, list[KeptPackets]] = {}
         self._owed: dict[EvidenceKey, int] = {}
@@ -65,49 +65,52 @@ class EvidenceCapture:
                 self._choose(subset, batch)
                 if int(batch.row[-1]) >= last and not any(self._owed.values()):
                     break
-            for one in self._findings:
-                for place, text in comments(one):
-                    subset.comment(place, text)
+            for finding in self._findings:
+                for message, text in comments(finding):
+                    subset.comment(message, text)
             return subset.write(sink)
 
     def _choose(self, subset: Subset, batch: MessageBatch) -> None:
         first, last = int(batch.row[0]), int(batch.row[-1])
-        chosen = [np.empty(0, np.int64)]
+        selected = [np.empty(0, np.int64)]
         for key, rows in self._rows.items():
-            shown = rows[(rows >= first) & (rows <= last)]
+            shown_rows = rows[(rows >= first) & (rows <= last)]
             is_ahead = bool(len(rows) and rows[-1] > last)
             owed = self._owed.get(key, 0)
-            if not (len(shown) or is_ahead or owed):
+            if not (len(shown_rows) or is_ahead or owed):
                 continue
-            own = np.union1d(_messages(batch, key), shown - first)
-            wanted = np.zeros(len(own), dtype=np.bool_)
-            wanted[:owed] = True
-            self._owed[key] = max(0, owed - len(own))
-            for at in np.searchsorted(own, shown - first).tolist():
-                wanted[max(0, at - self._around) : at + self._around + 1] = True
-                self._owed[key] = max(self._owed[key], at + self._around + 1 - len(own))
-                for earlier in self._before.get(key, [])[at - self._around :] if at < self._around else ():
+            key_messages = np.union1d(_messages(batch, key), shown_rows - first)
+            is_selected = np.zeros(len(key_messages), dtype=np.bool_)
+            is_selected[:owed] = True
+            self._owed[key] = max(0, owed - len(key_messages))
+            for index in np.searchsorted(key_messages, shown_rows - first).tolist():
+                is_selected[max(0, index - self._around) : index + self._around + 1] = True
+                self._owed[key] = max(self._owed[key], index + self._around + 1 - len(key_messages))
+                for earlier in self._before.get(key, [])[index - self._around :] if index < self._around else ():
                     subset.add(earlier)
-            chosen.append(own[wanted])
+            selected.append(key_messages[is_selected])
             if is_ahead:
-                latest = [subset.kept(batch, own[at : at + 1]) for at in range(max(0, len(own) - self._around), len(own))]
+                latest = [
+                    subset.kept(batch, key_messages[index : index + 1])
+                    for index in range(max(0, len(key_messages) - self._around), len(key_messages))
+                ]
                 self._before[key] = [*self._before.get(key, []), *latest][-self._around :] if self._around else []
-        subset.choose(batch, np.unique(np.concatenate(chosen)))
+        subset.choose(batch, np.unique(np.concatenate(selected)))
 
 
 def _messages(batch: MessageBatch, key: EvidenceKey) -> Rows:
     """Returns the messages of a connection, or of a vbucket on it."""
     connection, vbucket = key
-    here = batch.connection == connection
+    is_of_key = batch.connection == connection
     if vbucket is not None:
-        here &= batch.vbucket.values == vbucket
+        is_of_key &= batch.vbucket.values == vbucket
         if batch.vbucket.valid is not None:
-            here &= batch.vbucket.valid
-    return np.flatnonzero(here)
+            is_of_key &= batch.vbucket.valid
+    return np.flatnonzero(is_of_key)
 
 
 def comments(one: Finding) -> Iterator[tuple[MessagePlace, str]]:
     """Yields, for each message that shows a finding, the text of the comment on its last packet."""
-    for number, place in enumerate(one.places):
+    for number, message in enumerate(one.places):
         advice = f" Next: {one.next}" if one.next and not number else ""
-        yield place, escape(f"{one.severity} {one.rule}, {one.where}: {one.message} (row {place.row}).{advice}")
+        yield message, escape(f"{one.severity} {one.rule}, {one.where}: {one.message} (row {message.row}).{advice}")

@@ -175,10 +175,12 @@ class Json(TableFormat):
         from dcpinspect.export.bounded import chosen, fitted
         from dcpinspect.export.json_table import plain_json
 
-        kept = None if columns is None else {"schema", *columns}
-        objects = ({key: value for key, value in one.items() if kept is None or key in kept} for one in records.records())
+        names = None if columns is None else {"schema", *columns}
+        objects = (
+            {key: value for key, value in record_object.items() if names is None or key in names} for record_object in records.records()
+        )
         if len(records) == 1 and chosen.room is not None:  # the one record of info, and the like
-            objects = (fitted(one, chosen.room - 2) for one in objects)
+            objects = (fitted(record_object, chosen.room - 2) for record_object in objects)
         frame = self.frame()
         target.put(frame.all(map(plain_json, objects)) + frame.end())
 
@@ -278,6 +280,6 @@ def format_of(path: str) -> TableFormat:
     suffix = os.path.splitext(path)[1]
     if suffix.lower() in SUFFIXES:
         return SUFFIXES[suffix.lower()]
-    what = f"no format has names in {escape(suffix)}" if suffix else "its name says no format"
+    problem = f"no format has names in {escape(suffix)}" if suffix else "its name says no format"
     packets = "'dcpinspect read CAPTURE -w FILE' writes packets; for a table " if has_name_of_capture(path) else ""
-    raise UsageError(f"{escape(path)}: {what}; {packets}end it in {', '.join(SUFFIXES)}, or give --format")
+    raise UsageError(f"{escape(path)}: {problem}; {packets}end it in {', '.join(SUFFIXES)}, or give --format")

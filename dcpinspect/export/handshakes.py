@@ -49,7 +49,7 @@ class Handshakes:
         self._order = np.argsort(begin)
         self._begin = begin[self._order]
         numbers = np.arange(1, len(begin) + 1)
-        self._is_wanted, self._is_bare = (np.isin(numbers, some) for some in (connections, bare))
+        self._is_wanted, self._is_bare = (np.isin(numbers, group) for group in (connections, bare))
         self._asked = np.empty(0, np.int64)
         """Ends that were sent a SYN+ACK and have not answered yet: 2 * pair + number of the end."""
 
@@ -60,29 +60,29 @@ class Handshakes:
             return np.empty(0, np.int64)
         flags = headers.tcp[:, FLAGS]
         # the connection of a packet is the last one of its pair that began with this packet or before it
-        place = np.searchsorted(self._begin, pair << _PACKET_BITS | batch.packets[headers.index], "right") - 1
-        is_known = (place >= 0) & (self._begin[np.maximum(place, 0)] >> _PACKET_BITS == pair)
-        connection = self._order[np.maximum(place, 0)]
-        wanted = is_known & self._is_wanted[connection]
-        opens = wanted & (flags & SYN != 0)
-        found = opens.copy()
-        found[self._answers(2 * pair + side, opens, np.flatnonzero(opens & (flags & ACK != 0)))] = True
-        found &= ~self._is_bare[connection] | (opens & (headers.tcp[:, WIRE] == 0))
-        positions: Column = headers.index[found]
+        candidate = np.searchsorted(self._begin, pair << _PACKET_BITS | batch.packets[headers.index], "right") - 1
+        is_known = (candidate >= 0) & (self._begin[np.maximum(candidate, 0)] >> _PACKET_BITS == pair)
+        connection = self._order[np.maximum(candidate, 0)]
+        is_of_connection = is_known & self._is_wanted[connection]
+        opens = is_of_connection & (flags & SYN != 0)
+        is_taken = opens.copy()
+        is_taken[self._answers(2 * pair + side, opens, np.flatnonzero(opens & (flags & ACK != 0)))] = True
+        is_taken &= ~self._is_bare[connection] | (opens & (headers.tcp[:, WIRE] == 0))
+        positions: Column = headers.index[is_taken]
         return positions
 
     def _answers(self, end: Column, opens: Mask, asking: Column) -> Column:
         """Returns the rows of the first packets from ends that were asked, by the rows ``asking`` or before; remembers ends that have
         not answered.
         """
-        asked = np.concatenate((self._asked, end[asking] ^ 1))
+        ends_asked = np.concatenate((self._asked, end[asking] ^ 1))
         behind = np.concatenate((np.zeros(len(self._asked), np.int64), asking + 1))
-        others = np.flatnonzero(~opens)
-        order = np.argsort(end[others], kind="stable")
-        key = end[others][order] << _ROW_BITS | others[order]
-        place = np.searchsorted(key, asked << _ROW_BITS | behind)
-        is_there = place < len(key)
-        is_there[is_there] = key[place[is_there]] >> _ROW_BITS == asked[is_there]
-        self._asked = np.unique(asked[~is_there])
-        rows: Column = key[place[is_there]] & ((1 << _ROW_BITS) - 1)
+        later_rows = np.flatnonzero(~opens)
+        order = np.argsort(end[later_rows], kind="stable")
+        key = end[later_rows][order] << _ROW_BITS | later_rows[order]
+        candidate = np.searchsorted(key, ends_asked << _ROW_BITS | behind)
+        is_there = candidate < len(key)
+        is_there[is_there] = key[candidate[is_there]] >> _ROW_BITS == ends_asked[is_there]
+        self._asked = np.unique(ends_asked[~is_there])
+        rows: Column = key[candidate[is_there]] & ((1 << _ROW_BITS) - 1)
         return rows

@@ -53,7 +53,7 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
     connection = int(batch.connection[index])
     is_response = bool(decoded.is_response[index])
     file, last_file = int(batch.file[index]), int(batch.last_file[index])
-    out: dict[str, Any] = {
+    members: dict[str, Any] = {
         "schema": SCHEMA,
         "row": int(batch.row[index]),
         "file": _file_name(batch.files[file]),
@@ -82,29 +82,29 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
         "key": None if message.key is None else text_or_hex(message.key),
     }
     if last_file != file:
-        out["last_file"] = _file_name(batch.files[last_file])
+        members["last_file"] = _file_name(batch.files[last_file])
     if batch.vbucket_from_request[index]:
-        out["vbucket_from"] = "request"
+        members["vbucket_from"] = "request"
     if is_response:
         code, opcode, is_server = int(decoded.specific[index]), int(decoded.opcode[index]), bool(decoded.is_server[index])
-        out["status"] = {"code": code, "name": status_name(code), "meaning": command_status_meaning(opcode, code, server=is_server)}
+        members["status"] = {"code": code, "name": status_name(code), "meaning": command_status_meaning(opcode, code, server=is_server)}
         request = batch.request_row.at(index)
         if request is not None:
-            out["request_row"] = request
-            out["request_stream_offset"] = batch.request_stream_offset.at(index)
-            out["rtt_ns"] = batch.rtt_ns.at(index)
-    out.update(specific_numbers(message))
-    out["problems"] = [
+            members["request_row"] = request
+            members["request_stream_offset"] = batch.request_stream_offset.at(index)
+            members["rtt_ns"] = batch.rtt_ns.at(index)
+    members.update(specific_numbers(message))
+    members["problems"] = [
         {"rule": problem.rule, "severity": problem.severity, "field": problem.field, "offset": problem.offset, "reason": problem.reason}
         for problem in message.problems
     ]
-    out["missing"] = [list(span) for span in message.missing]
+    members["missing"] = [list(span) for span in message.missing]
     if batch.heuristic[index]:
-        out["sync"] = "heuristic"
+        members["sync"] = "heuristic"
     if fields:
-        out["fields"] = [field_object(field, values) for field in message.fields]
-    out["value"] = None if message.value is None else value_object(message.value, values)
-    return out
+        members["fields"] = [field_object(field, values) for field in message.fields]
+    members["value"] = None if message.value is None else value_object(message.value, values)
+    return members
 
 
 def _is_shown(message: Message, name: str) -> bool:
@@ -115,25 +115,25 @@ def _is_shown(message: Message, name: str) -> bool:
 
 def specific_numbers(message: Message) -> dict[str, Any]:
     """Returns the keys that only this kind of message has, under the names of its layout."""
-    out: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for field in message.fields:
         if field.offset < HEADER_SIZE:
             continue
         if field.group:
-            out.setdefault(field.group, []).append(_record(field))
+            members.setdefault(field.group, []).append(_record(field))
         elif field.spec is not None and field.spec.kind is FieldKind.FLATBUFFER:
-            out.update({slot.name: scalar_value(slot) for slot in field.fields})
+            members.update({slot.name: scalar_value(slot) for slot in field.fields})
         elif field.spec is not None and not field.spec.reserved and field.name not in _SECTIONS:
-            out[field.name] = scalar_value(field)
+            members[field.name] = scalar_value(field)
             if field.spec.alias:
-                out[field.spec.alias] = scalar_value(field)
-    return out
+                members[field.spec.alias] = scalar_value(field)
+    return members
 
 
 def _record(field: FieldValue) -> Any:
     if not field.fields or (field.spec is not None and field.spec.kind is FieldKind.FEATURE):
         return field.meaning if field.spec is not None and field.spec.kind is FieldKind.FEATURE else scalar_value(field)
-    return {part.name: scalar_value(part) for part in field.fields}
+    return {inner.name: scalar_value(inner) for inner in field.fields}
 
 
 def scalar_value(field: FieldValue) -> Any:
@@ -161,7 +161,7 @@ def field_object(field: FieldValue, values: ValueLimit, *, is_bulk: bool = False
         value = None  # the hex digits say everything
     elif is_bulk and isinstance(value, str) and values != "full":
         value = None if values == "none" else value[:values]
-    out: dict[str, Any] = {
+    members: dict[str, Any] = {
         "name": field.name,
         "label": field.label,
         "offset": field.offset,
@@ -171,42 +171,42 @@ def field_object(field: FieldValue, values: ValueLimit, *, is_bulk: bool = False
         "meaning": field.meaning,
     }
     if field.fields:
-        out["fields"] = [field_object(part, values, is_bulk=is_bulk) for part in field.fields]
+        members["fields"] = [field_object(inner, values, is_bulk=is_bulk) for inner in field.fields]
     if field.inflated:
-        out["inflated"] = True
+        members["inflated"] = True
     if field.hidden:
-        out["hidden"] = True
+        members["hidden"] = True
     if field.redacted:
-        out["redacted"] = True
+        members["redacted"] = True
     if field.missing:
-        out["missing"] = True
-    return out
+        members["missing"] = True
+    return members
 
 
 def value_object(value: Value, values: ValueLimit) -> dict[str, Any]:
     """Returns the object under ``value``."""
-    out: dict[str, Any] = {"encoding": value.encoding, "compressed": None, "size": value.size}
+    members: dict[str, Any] = {"encoding": value.encoding, "compressed": None, "size": value.size}
     if value.inflated_size is not None:
-        out["compressed"] = "snappy"
-        out["inflated_size"] = value.inflated_size
+        members["compressed"] = "snappy"
+        members["inflated_size"] = value.inflated_size
     if value.xattrs and values != "none":
-        out["xattrs"] = {_key_text(key): _json_or_text(text, values) for key, text in value.xattrs}
+        members["xattrs"] = {_key_text(key): _json_or_text(text, values) for key, text in value.xattrs}
     if values == "none" or value.encoding in ("fields", "hidden", "missing"):
-        return out
+        return members
     body = value.body
     if isinstance(values, int) and len(body) > values:
-        out["truncated"] = True
+        members["truncated"] = True
         body = body[:values]
-        whole = False
+        is_complete = False
     else:
-        whole = True
-    if value.encoding == "json" and whole:
-        out["json"] = _fragment(body)
+        is_complete = True
+    if value.encoding == "json" and is_complete:
+        members["json"] = _fragment(body)
     elif value.encoding == "binary":
-        out["hex"] = body.hex()
+        members["hex"] = body.hex()
     else:
-        out["text"] = body.decode(errors="ignore")
-    return out
+        members["text"] = body.decode(errors="ignore")
+    return members
 
 
 def _key_text(raw: bytes) -> str:
@@ -251,7 +251,7 @@ _STEERING = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\
 
 def _escaped(match: re.Match[bytes]) -> bytes:
     units = match[0].decode().encode("utf-16-be")
-    return b"".join(b"\\u" + units[at : at + 2].hex().encode() for at in range(0, len(units), 2))
+    return b"".join(b"\\u" + units[index : index + 2].hex().encode() for index in range(0, len(units), 2))
 
 
 class JsonArray:
@@ -275,12 +275,12 @@ class JsonArray:
         """Returns as much as the output may still have."""
         if chosen.room is None:
             return text
-        elements = [one for one in text.split(self.BEFORE or self.AFTER) if one]  # no element has an end of line
-        return b"".join(self.BEFORE + one + self.AFTER for one in chosen.kept(elements))
+        elements = [element for element in text.split(self.BEFORE or self.AFTER) if element]  # no element has an end of line
+        return b"".join(self.BEFORE + element + self.AFTER for element in chosen.kept(elements))
 
     def all(self, elements: Iterable[bytes]) -> bytes:
         """Returns the next piece of the array, from bare elements."""
-        return self.add(b"".join(self.BEFORE + one + self.AFTER for one in elements))
+        return self.add(b"".join(self.BEFORE + element + self.AFTER for element in elements))
 
     def end(self) -> bytes:
         """Returns the last piece; all pieces together are valid JSON."""

@@ -145,9 +145,9 @@ class JsonPrograms(Programs):
         builder.text(b"[")
         for number, entry in enumerate(entries):
             builder.text(b",{" if number else b"{")
-            for place, part in enumerate(entry.fields):
-                builder.text((b"," if place else b"") + dump(part.name) + b":")
-                self._add_number(builder, part, look_ups, in_head=True)
+            for index, inner in enumerate(entry.fields):
+                builder.text((b"," if index else b"") + dump(inner.name) + b":")
+                self._add_number(builder, inner, look_ups, in_head=True)
             builder.text(b"}")
         builder.text(b"]")
 
@@ -166,39 +166,39 @@ class JsonPrograms(Programs):
                 _add_start(builder, field)
                 builder.add(rt.HEX, field.offset, field.size)
                 builder.text(b'","value":null,"meaning":null,"fields":')
-                for number, part in enumerate(field.fields):
+                for number, inner in enumerate(field.fields):
                     builder.text(b"," if number else b"[")
-                    self._add_number(builder, part, look_ups, in_head=False)
+                    self._add_number(builder, inner, look_ups, in_head=False)
                 builder.text(b"]}")
             else:
                 self._add_number(builder, field, look_ups, in_head=False)
         builder.text(b"]")
 
     def _add_value_field(self, builder: rt.ProgramBuilder, message: Message, field: FieldValue) -> None:
-        datatype, encoding, parts = datatype_of(message), encoding_of(message), list(field.fields)
+        datatype, encoding, inner_fields = datatype_of(message), encoding_of(message), list(field.fields)
         _add_place(builder, field, "value")
         builder.add(rt.SPAN_HEX, COLUMN["value_start"])
         builder.text(b'","value":null,"meaning":"')
-        if not parts:
+        if not inner_fields:
             builder.text(encoding + b'"' + _mark(field) + b"}")
             return
         if datatype & SNAPPY:
             builder.text(b"snappy, ")
             builder.add(rt.COLUMN, COLUMN["content_length"])
             builder.text(b" bytes inflated, ")
-        xattrs = parts.pop(0) if datatype & XATTR else None
+        xattrs = inner_fields.pop(0) if datatype & XATTR else None
         if xattrs is not None:
             count = len(xattrs.fields)
-            builder.text(f"{count} xattr{'s' if count != 1 else ''}{', ' if parts else ''}".encode())
-        builder.text((encoding if parts else b"") + b'","fields":[')
+            builder.text(f"{count} xattr{'s' if count != 1 else ''}{', ' if inner_fields else ''}".encode())
+        builder.text((encoding if inner_fields else b"") + b'","fields":[')
         inflated = b',"inflated":true' if datatype & SNAPPY else b""
         if xattrs is not None:
             _add_place(builder, xattrs, "xattrs")
             builder.add(rt.SPAN_HEX | rt.BESIDE, COLUMN["xattrs_start"])
             builder.text(b'","value":null,"meaning":' + dump(xattrs.meaning) + b',"fields":[')
             builder.add(rt.XATTR_FIELDS | rt.BESIDE, COLUMN["xattrs_start"])
-            builder.text(b"]" + inflated + b"}" + (b"," if parts else b""))
-        for body in parts:
+            builder.text(b"]" + inflated + b"}" + (b"," if inner_fields else b""))
+        for body in inner_fields:
             _add_place(builder, body, "body")
             builder.add(rt.SPAN_HEX | rt.BESIDE, COLUMN["body_start"])
             builder.text(b'","value":"')

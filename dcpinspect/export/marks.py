@@ -25,17 +25,17 @@ class LineMarks:
 
     def has(self, numbers: Column) -> npt.NDArray[np.bool_]:
         """Returns which of the numbers are in the set."""
-        place = numbers >> 3
-        known = self._bits[np.minimum(place, len(self._bits) - 1)] >> (numbers & 7) & 1
-        found: npt.NDArray[np.bool_] = (place < len(self._bits)) & (known != 0)
-        return found
+        byte = numbers >> 3
+        bit = self._bits[np.minimum(byte, len(self._bits) - 1)] >> (numbers & 7) & 1
+        is_marked: npt.NDArray[np.bool_] = (byte < len(self._bits)) & (bit != 0)
+        return is_marked
 
     def within(self, first: int, count: int) -> Column:
         """Returns which of the ``count`` numbers from ``first`` on are in the set, as distances from ``first``."""
         start = first // 8
         bits = np.unpackbits(self._bits[start : (first + count) // 8 + 1], bitorder="little")[first - 8 * start :][:count]
-        found: Column = np.flatnonzero(bits)
-        return found
+        distances: Column = np.flatnonzero(bits)
+        return distances
 
     @property
     def end(self) -> int:

@@ -144,15 +144,15 @@ class LinesWriter:
         ends = batch.endpoints.client[connection], batch.endpoints.server[connection]
         source, target = ends if batch.direction[index] == C2S else ends[::-1]
         file = f" of {escape(batch.files[int(batch.last_file[index])])}" if len(batch.files) > 1 else ""
-        place = f"frame {int(batch.last_frame[index])}{file}, stream offset {int(batch.stream_offset[index])}"
-        shown = [f"{source} > {target}, {place}"]
+        location = f"frame {int(batch.last_frame[index])}{file}, stream offset {int(batch.stream_offset[index])}"
+        lines = [f"{source} > {target}, {location}"]
         if self._wishes.hex_grid:
             draw = hex_dump if self._wishes.hex_grid == 1 else byte_grid
-            shown += [*draw(message, limit=self._limit), ""]
+            lines += [*draw(message, limit=self._limit), ""]
         if self._wishes.verbose:
             title, *table = field_table(message, limit=self._limit)
-            shown += [self._paint(title, "bold"), *table, ""]
-        return "".join(f"    {line}".rstrip() + "\n" for line in shown)
+            lines += [self._paint(title, "bold"), *table, ""]
+        return "".join(f"    {line}".rstrip() + "\n" for line in lines)
 
     def end(self) -> None:
         """Writes the heading, if there was no message."""

@@ -29,24 +29,24 @@ class Openings:
 
     def fresh(self, batch: MessageBatch) -> Rows:
         """Returns the messages of a batch that are to be remembered: the first ones of each connection."""
-        found = np.flatnonzero(_OPENING[batch.decoded.opcode] & ~batch.decoded.is_server)
-        connection = batch.connection[found]
+        openings = np.flatnonzero(_OPENING[batch.decoded.opcode] & ~batch.decoded.is_server)
+        connection = batch.connection[openings]
         order = np.argsort(connection, kind="stable")
-        rank = np.empty(len(found), np.int64)
-        rank[order] = np.arange(len(found)) - np.searchsorted(connection[order], connection[order])
-        if len(found) and int(connection.max()) >= len(self._counts):
+        rank = np.empty(len(openings), np.int64)
+        rank[order] = np.arange(len(openings)) - np.searchsorted(connection[order], connection[order])
+        if len(openings) and int(connection.max()) >= len(self._counts):
             self._counts = grown(self._counts, int(connection.max()) + 1)
         is_early = rank + self._counts[connection] < MAX_OPENING
         np.add.at(self._counts, connection[is_early], 1)
-        return found[is_early]
+        return openings[is_early]
 
     def add(self, connection: Column, packets: Column, of_rows: Column, rows: Column) -> None:
         """Remembers packets with bytes of such messages, and rows from which packets will be made, each with its connection."""
-        for known, *pair in ((self._packets, connection, packets), (self._rows, of_rows, rows)):
+        for remembered, *pair in ((self._packets, connection, packets), (self._rows, of_rows, rows)):
             if len(pair[0]):
-                known.append(np.array(pair))
+                remembered.append(np.array(pair))
 
     def of(self, connections: LineMarks) -> tuple[Column, Column]:
         """Returns packets and rows of these connections."""
-        packets, rows = (np.concatenate((np.empty((2, 0), np.int64), *known), axis=1) for known in (self._packets, self._rows))
+        packets, rows = (np.concatenate((np.empty((2, 0), np.int64), *remembered), axis=1) for remembered in (self._packets, self._rows))
         return packets[1, connections.has(packets[0])], rows[1, connections.has(rows[0])]

@@ -52,8 +52,8 @@ class PlainPackets:
     def __init__(self, redactor: Redactor | None = None) -> None:
         """``redactor``: replaces private data by zeros."""
         self._redactor = redactor
-        what = "plain text of a TLS connection" if redactor is None else "redacted messages of a connection"
-        self._remark = f"{what}, made by dcpinspect: not captured bytes"
+        content = "plain text of a TLS connection" if redactor is None else "redacted messages of a connection"
+        self._remark = f"{content}, made by dcpinspect: not captured bytes"
         self._flows: dict[int, _Flow] = {}
         self._kept, self._wanted = LineMarks(), LineMarks()
         self._fresh: list[npt.NDArray[np.void]] = []
@@ -92,18 +92,18 @@ class PlainPackets:
         if flow not in self._flows:
             self._flows[flow] = _Flow.of(batch, int(rows[0]), first_seq[flow % 2], first_seq[1 - flow % 2])
         first, behind, order, time_ns = _stretches(carried)
-        data, place = (batch.data, batch.start[rows]) if self._redactor is None else _redacted(batch, rows, self._redactor)
+        data, data_start = (batch.data, batch.start[rows]) if self._redactor is None else _redacted(batch, rows, self._redactor)
         start = batch.stream_offset[rows]
         end = start + batch.length[rows]
         low = np.searchsorted(behind, start, "right")
         counts = np.maximum(np.searchsorted(first, end, "left") - low, 0)
         stretch = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
-        which = np.repeat(np.arange(len(rows)), counts)
-        pieces = np.empty(len(which), _PIECE)
-        pieces["offset"] = np.maximum(start[which], first[stretch])
-        pieces["size"] = np.minimum(end[which], behind[stretch]) - pieces["offset"]
-        pieces["order"], pieces["time_ns"], pieces["flow"], pieces["row"] = order[stretch], time_ns[stretch], flow, batch.row[rows][which]
-        source = place[which] + pieces["offset"] - start[which]
+        message = np.repeat(np.arange(len(rows)), counts)
+        pieces = np.empty(len(message), _PIECE)
+        pieces["offset"] = np.maximum(start[message], first[stretch])
+        pieces["size"] = np.minimum(end[message], behind[stretch]) - pieces["offset"]
+        pieces["order"], pieces["time_ns"], pieces["flow"], pieces["row"] = order[stretch], time_ns[stretch], flow, batch.row[rows][message]
+        source = data_start[message] + pieces["offset"] - start[message]
         size = np.ascontiguousarray(pieces["size"])
         target = np.cumsum(size) - size
         pieces["at"] = self._used + target
@@ -131,7 +131,7 @@ class PlainPackets:
 
     def settle(self) -> None:
         """Sorts the pieces of a batch, after all its messages were kept."""
-        ended = [one for one in self._ended if one[2] in self._flows]
+        ended = [ended_flow for ended_flow in self._ended if ended_flow[2] in self._flows]
         self._ended = []
         if self._fresh or ended:
             pieces = np.concatenate([*self._fresh, np.array(ended, _PIECE)])
@@ -171,15 +171,15 @@ class PlainPackets:
             file.flush()
         except OSError as error:
             folder = escape(tempfile.gettempdir())
-            what = f"{folder}: {error.strerror}; plain text is kept there until it is written, TMPDIR names another folder"
-            raise OutputError(what) from error
+            problem = f"{folder}: {error.strerror}; plain text is kept there until it is written, TMPDIR names another folder"
+            raise OutputError(problem) from error
 
     def _made(self, pieces: npt.NDArray[np.void]) -> tuple[PacketBatch, dict[int, str]]:
         """Returns the packets of sorted pieces; pieces that follow each other share a packet."""
-        flow, offset, at, size, order = (np.ascontiguousarray(pieces[name]) for name in ("flow", "offset", "at", "size", "order"))
+        flow, offset, data_at, size, order = (np.ascontiguousarray(pieces[name]) for name in ("flow", "offset", "at", "size", "order"))
         begins = np.ones(len(pieces), np.bool_)
         begins[1:] = (flow[1:] != flow[:-1]) | (order[1:] != order[:-1])
-        for column in (offset, at):
+        for column in (offset, data_at):
             begins[1:] |= column[1:] != column[:-1] + size[:-1]
         run = offset[np.maximum.accumulate(np.where(begins, np.arange(len(pieces)), 0))]
         cell = (offset - run) // MOST
@@ -189,17 +189,17 @@ class PlainPackets:
         first = np.flatnonzero(begins)
         sizes = np.add.reduceat(size, first)
         flows, offsets, is_end = flow[first], offset[first], is_end[first]
-        text, place = self._text(at[first], sizes)
-        numbers, which = np.unique(flows, return_inverse=True)
-        known = [self._flows[number] for number in numbers.tolist()]
-        out = _Segments(known, which, sizes)
-        copy_pieces(text, place, sizes, out.data, out.payload)
-        out.complete(offsets, self._reached(flows, offsets + sizes + is_end), np.where(is_end, ACK | FIN, ACK | _PUSH))
+        text, piece = self._text(data_at[first], sizes)
+        numbers, flow_number = np.unique(flows, return_inverse=True)
+        known_flows = [self._flows[number] for number in numbers.tolist()]
+        segments = _Segments(known_flows, flow_number, sizes)
+        copy_pieces(text, piece, sizes, segments.data, segments.payload)
+        segments.complete(offsets, self._reached(flows, offsets + sizes + is_end), np.where(is_end, ACK | FIN, ACK | _PUSH))
         batch = PacketBatch(
-            data=out.data,
-            offset=out.start,
-            captured=out.length,
-            wire=out.length,
+            data=segments.data,
+            offset=segments.start,
+            captured=segments.length,
+            wire=segments.length,
             time_ns=pieces["time_ns"][first],
             link_type=np.full(len(first), _ETHERNET),
             file=0,
@@ -209,15 +209,15 @@ class PlainPackets:
             packet=order[first],
         )
         comments: dict[int, list[str]] = {}
-        for number, one in zip(numbers.tolist(), known, strict=True):
-            if not one.is_remarked:
-                one.is_remarked = True
+        for number, flow_entry in zip(numbers.tolist(), known_flows, strict=True):
+            if not flow_entry.is_remarked:
+                flow_entry.is_remarked = True
                 comments.setdefault(int(np.flatnonzero(flows == number)[0]), []).append(self._remark)
-        said = np.flatnonzero(np.isin(pieces["row"], list(self._comments))) if self._comments else ()
-        for place in said[::-1]:  # a message has its comments at its last packet
-            texts = self._comments.pop(int(pieces["row"][place]), [])
-            comments.setdefault(int(np.searchsorted(first, place, "right")) - 1, []).extend(texts)
-        return batch, {place: "\n".join(texts) for place, texts in comments.items() if texts}
+        commented = np.flatnonzero(np.isin(pieces["row"], list(self._comments))) if self._comments else ()
+        for piece in commented[::-1]:  # a message has its comments at its last packet
+            texts = self._comments.pop(int(pieces["row"][piece]), [])
+            comments.setdefault(int(np.searchsorted(first, piece, "right")) - 1, []).extend(texts)
+        return batch, {piece: "\n".join(texts) for piece, texts in comments.items() if texts}
 
     def _text(self, at: Column, size: Column) -> tuple[Bytes, Column]:
         """Returns a stretch of the file of bytes, and where the pieces begin in it."""
@@ -233,16 +233,16 @@ class PlainPackets:
         order = np.argsort(flows // 2, kind="stable")  # sorts by connection
         flow, end = flows[order], end[order]
         begin = np.searchsorted(flow // 2, flow // 2)  # where the packets of each packet's connection begin
-        found = np.zeros(len(flow), np.int64)
+        reached = np.zeros(len(flow), np.int64)
         for direction in (0, 1):
             sends = flow % 2 == direction
             last = np.maximum.accumulate(np.where(sends, np.arange(len(flow)), -1))
-            others, which = np.unique(flow[~sends] ^ 1, return_inverse=True)
-            earlier = np.array([self._flows[other].end if other in self._flows else 0 for other in others.tolist()], np.int64)
-            found[order[~sends]] = np.where((last >= begin)[~sends], end[last][~sends], earlier[which])
+            opposites, opposite_index = np.unique(flow[~sends] ^ 1, return_inverse=True)
+            earlier = np.array([self._flows[opposite].end if opposite in self._flows else 0 for opposite in opposites.tolist()], np.int64)
+            reached[order[~sends]] = np.where((last >= begin)[~sends], end[last][~sends], earlier[opposite_index])
         for number in np.unique(flow).tolist():
             self._flows[number].end = int(end[flow == number][-1])
-        return found
+        return reached
 
 
 @dataclasses.dataclass(slots=True)
@@ -292,8 +292,8 @@ class _Segments:
     def complete(self, seq: Column, ack: Column, flags: Column) -> None:
         """Writes the headers of packets whose payload is complete. ``seq`` and ``ack`` are stream offsets of the two directions."""
         for number, flow in enumerate(self._flows):
-            here = self.start[self._which == number]
-            self.data[here[:, None] + np.arange(len(flow.header))] = flow.header
+            starts = self.start[self._which == number]
+            self.data[starts[:, None] + np.arange(len(flow.header))] = flow.header
         tcp = self.payload - _TCP
         bases = np.array([(flow.seq, flow.ack) for flow in self._flows], np.int64)[self._which]
         self._write(tcp + 4, bases[:, 0] + seq, 4)
@@ -308,17 +308,17 @@ class _Segments:
         self._write(tcp + 16, self._sum(tcp - np.where(is_v4, 8, 32), end, pseudo), 2)
 
     def _write(self, at: Column, values: Column, width: int) -> None:
-        for place in range(width):
-            self.data[at + place] = values >> 8 * (width - 1 - place) & 0xFF
+        for byte in range(width):
+            self.data[at + byte] = values >> 8 * (width - 1 - byte) & 0xFF
 
     def _sum(self, start: Column, end: Column, more: Column | int = 0) -> Column:
         """Returns the Internet checksum of these ranges, which do not overlap."""
         edges = np.stack((start, end + end % 2), axis=1).reshape(-1) // 2
         sums: Column = np.add.reduceat(self.data.view(">u2").astype(np.int64), edges)
-        found = sums[::2] + more
+        folded = sums[::2] + more
         for _ in range(3):
-            found = (found & 0xFFFF) + (found >> 16)
-        checksum: Column = found ^ 0xFFFF
+            folded = (folded & 0xFFFF) + (folded >> 16)
+        checksum: Column = folded ^ 0xFFFF
         return checksum
 
 
@@ -331,10 +331,10 @@ def _stretches(carried: CarrierPieces) -> tuple[Column, Column, Column, Column]:
     first, rows = np.unique(first, return_index=True)
     behind, packet, time_ns = behind[rows], np.maximum.reduceat(packet, rows), np.maximum.reduceat(time_ns, rows)
     packet, time_ns = np.maximum.accumulate(packet), np.maximum.accumulate(time_ns)
-    parts = -(-(behind - first) // MOST)
-    which = np.repeat(np.arange(len(first)), parts)
-    first = first[which] + MOST * (np.arange(len(which)) - np.repeat(np.cumsum(parts) - parts, parts))
-    return first, np.minimum(first + MOST, behind[which]), packet[which], time_ns[which]
+    counts = -(-(behind - first) // MOST)
+    stretch = np.repeat(np.arange(len(first)), counts)
+    first = first[stretch] + MOST * (np.arange(len(stretch)) - np.repeat(np.cumsum(counts) - counts, counts))
+    return first, np.minimum(first + MOST, behind[stretch]), packet[stretch], time_ns[stretch]
 
 
 def _redacted(batch: MessageBatch, rows: Rows, redactor: Redactor) -> tuple[Bytes, Column]:

@@ -90,12 +90,12 @@ class Programs(ABC):
 
     def kind(self, key: Hashable, batch: MessageBatch, index: int) -> RowKind | None:
         """Returns the kind with this key, made from one of its messages; None if it must be written in the ordinary way."""
-        known = self._kinds.get(key)
-        if known is None and not self.is_full:
-            known = self._made_kind(batch, index)
-            if known is not None:  # another batch may have a better example
-                self._kinds[key] = known
-        return known
+        row_kind = self._kinds.get(key)
+        if row_kind is None and not self.is_full:
+            row_kind = self._made_kind(batch, index)
+            if row_kind is not None:  # another batch may have a better example
+                self._kinds[key] = row_kind
+        return row_kind
 
     @property
     def is_full(self) -> bool:
@@ -104,9 +104,13 @@ class Programs(ABC):
 
     def _made_kind(self, batch: MessageBatch, index: int) -> RowKind | None:
         message = batch.annotate(index)
-        parts = [part for field in message.fields for part in field.walk()]
+        inner_fields = [inner for field in message.fields for inner in field.walk()]
         # the name of an id depends on more than the kind of message
-        if message.problems or message.missing or any(part.hidden or (part.spec and part.spec.kind is FieldKind.ID) for part in parts):
+        if (
+            message.problems
+            or message.missing
+            or any(inner.hidden or (inner.spec and inner.spec.kind is FieldKind.ID) for inner in inner_fields)
+        ):
             return None
         if datatype_of(message) & (SNAPPY | XATTR) == SNAPPY and message.value is not None and not message.value.body:
             return None  # the block could not be decompressed, so this message does not show what others have
@@ -132,8 +136,8 @@ class Programs(ABC):
 
     def collection(self, number: int, state: int, name: str) -> tuple[int, int]:
         """Returns the numbers of the texts that name a collection, and that say what its id means."""
-        known = None if name == unnamed(number) else with_id(name, number)
-        meaning = collection_name(number, STATE_NAMES[state], known)
+        known_name = None if name == unnamed(number) else with_id(name, number)
+        meaning = collection_name(number, STATE_NAMES[state], known_name)
         return self._texts.fragment(self.collection_text(name)), self._texts.fragment(self.collection_text(meaning))
 
 

@@ -111,9 +111,9 @@ class RowRun:
 
     def shape(self, members: Rows) -> list[Rows]:
         """Returns columns that the program of a row depends on besides its kind; all ``members`` are of one kind."""
-        at = self._rows[members]
-        is_log = _LOG_ENTRY[self._batch.decoded.layout[at[0]]] > 0
-        return [self._batch.decoded.value.size[at] if is_log else self._xattrs[members]]
+        rows = self._rows[members]
+        is_log = _LOG_ENTRY[self._batch.decoded.layout[rows[0]]] > 0
+        return [self._batch.decoded.value.size[rows] if is_log else self._xattrs[members]]
 
     def pieces(self, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
         """Yields the text of all rows in order, many in a piece. ``ordinary`` writes a row that the kernel left out, by its place."""
@@ -123,14 +123,14 @@ class RowRun:
     def _written(self) -> Iterator[tuple[int, Octets, Ints]]:
         """Yields consecutive runs of the rows: first row, text, and end of each row."""
         # for each byte: two digits, a key's twice, and at most six letters in a string
-        room = self._of.writer.sizes(self._program) + 16 * self._columns[COLUMN["length"]]
-        room += self._of.writer.texts.longest_fragment * (len(self._columns) - len(COLUMN) + 4)
+        row_size = self._of.writer.sizes(self._program) + 16 * self._columns[COLUMN["length"]]
+        row_size += self._of.writer.texts.longest_fragment * (len(self._columns) - len(COLUMN) + 4)
         if self._batch.redactor is not None:
-            room += _REDACTED_ROOM
+            row_size += _REDACTED_ROOM
         for times, name in ((1, "head"), (9, "body"), (16, "xattrs")):
-            room += times * self._columns[COLUMN[f"{name}_size"]]
+            row_size += times * self._columns[COLUMN[f"{name}_size"]]
         side, base = np.frombuffer(bytes(self._side) or b"\0", np.uint8), self._batch.start[self._rows]
-        total = np.cumsum(np.where(self._program >= 0, room, 0))
+        total = np.cumsum(np.where(self._program >= 0, row_size, 0))
         first = 0
         while first < len(self._rows):
             before = int(total[first - 1]) if first else 0
@@ -258,16 +258,16 @@ class RowRun:
         missing = len(COLUMN) + len(kind.look_ups) - len(self._columns)
         if missing > 0:
             self._columns = np.concatenate((self._columns, np.zeros((missing, len(self._rows)), dtype=np.int64)))
-        for place, look_up in enumerate(kind.look_ups):
+        for index, look_up in enumerate(kind.look_ups):
             values = numbers_at(self._batch.data, self._batch.start[self._rows[members]] + look_up.offset, look_up.size)
             numbers, first, inverse = np.unique(values, return_index=True, return_inverse=True)
             if len(numbers) > MAX_FRAGMENTS or self._of.is_full:
                 return False
             texts = [
-                self._of.fragment(kind, look_up, number, self._batch, int(self._rows[members[one]]))
-                for number, one in zip(numbers.tolist(), first.tolist(), strict=True)
+                self._of.fragment(kind, look_up, number, self._batch, int(self._rows[members[first_row]]))
+                for number, first_row in zip(numbers.tolist(), first.tolist(), strict=True)
             ]
-            self._columns[len(COLUMN) + place, members] = np.array(texts, dtype=np.int64)[inverse]
+            self._columns[len(COLUMN) + index, members] = np.array(texts, dtype=np.int64)[inverse]
         return True
 
     def _write_values(self) -> None:
@@ -289,7 +289,7 @@ class RowRun:
         """Puts the content of these values beside the buffer, and measures its parts."""
         columns, data = self._columns, self._batch.data.data
         value_start, value_size = columns[COLUMN["value_start"]][places], columns[COLUMN["value_size"]][places]
-        measured, at = [], len(self._side)
+        measured, side_start = [], len(self._side)
         for begin, end, bits in zip(value_start.tolist(), (value_start + value_size).tolist(), datatype.tolist(), strict=True):
             content = _content(data[begin:end], bits)
             length, pairs, widest = self._xattrs_of(content) if bits & XATTR else (0, 0, 0)
@@ -299,7 +299,7 @@ class RowRun:
             measured.append((len(content), length, pairs, widest, is_plain))
             self._side += content
         size, length, pairs, widest, is_plain = np.array(measured, dtype=np.int64).T
-        start = at + np.cumsum(size) - size
+        start = side_start + np.cumsum(size) - size
         in_message = np.where(datatype & SNAPPY, 0, columns[COLUMN["value_at"]][places])
         for name, values in (
             *(("xattrs_start", start), ("xattrs_size", length), ("xattrs_length", length), ("xattrs_at", in_message)),
@@ -344,18 +344,18 @@ class RowRun:
         behind = bytearray()
         for name in ("name", "value", "body"):
             start, size = self._columns[COLUMN[f"{name}_start"]], self._columns[COLUMN[f"{name}_size"]]
-            chosen = plain & (size > 0) & (batch.has_private_key(rows) if name == "name" else True)
-            for place in np.flatnonzero(chosen).tolist():
-                at, end = int(start[place]), int(start[place] + size[place])
-                raw = bytes(self._side[at:end] if name == "body" else data[at:end])
-                if is_text[name][place] and not _is_text(raw):
-                    self._program[place] = -1
+            is_private = plain & (size > 0) & (batch.has_private_key(rows) if name == "name" else True)
+            for index in np.flatnonzero(is_private).tolist():
+                begin, end = int(start[index]), int(start[index] + size[index])
+                raw = bytes(self._side[begin:end] if name == "body" else data[begin:end])
+                if is_text[name][index] and not _is_text(raw):
+                    self._program[index] = -1
                 if name == "body":
-                    self._put(name, place, redactor.replacement(raw))
+                    self._put(name, index, redactor.replacement(raw))
                     continue
-                start[place] = len(data) + len(behind)
+                start[index] = len(data) + len(behind)
                 behind += redactor.replacement(raw)
-                size[place] = len(data) + len(behind) - start[place]
+                size[index] = len(data) + len(behind) - start[index]
         return np.concatenate((batch.data, np.frombuffer(bytes(behind), np.uint8)))
 
 

@@ -219,19 +219,19 @@ def alike(members: Rows, shape: Sequence[Rows]) -> Iterator[tuple[tuple[int, ...
             first, inverse = distinct(numbers)
             groups = distinct(groups * len(first) + inverse)[1]
     first = distinct(groups)[0]
-    for group, one in enumerate(first.tolist() if len(first) <= MAX_SHAPES else ()):
-        yield tuple(int(numbers[one]) for numbers in shape), members[groups == group]
+    for group, first_row in enumerate(first.tolist() if len(first) <= MAX_SHAPES else ()):
+        yield tuple(int(numbers[first_row]) for numbers in shape), members[groups == group]
 
 
 def completed(text: Octets, ends: Ints, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
     """Yields the text of rows with those that the kernel left out: if ``ends[n]`` is -1, the text of row n is ``ordinary(n)``."""
-    begin, at = 0, 0
-    for place in np.flatnonzero(ends < 0).tolist():
-        before = int(ends[at:place].max(initial=begin))
+    begin, next_index = 0, 0
+    for index in np.flatnonzero(ends < 0).tolist():
+        before = int(ends[next_index:index].max(initial=begin))
         if before > begin:
             yield text[begin:before].tobytes()
-        begin, at = before, place + 1
-        yield ordinary(place)
+        begin, next_index = before, index + 1
+        yield ordinary(index)
     if len(text) > begin:
         yield text[begin:].tobytes()
 

@@ -34,29 +34,29 @@ def _of_field(spec: Field) -> dict[str, Any]:
 
 def _specific() -> dict[str, Any]:
     """Returns the keys that only some messages have, from all layouts; a key of two types allows both."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    forms_of: dict[str, list[dict[str, Any]]] = {}
     for layout in LAYOUTS:
         for item in (*layout.extras, *layout.value):
             if isinstance(item, RecordList):
                 single = len(item.fields) == 1
                 inner = {field.name: _nullable(_of_field(field)) for field in item.fields}
                 records = {"type": "string"} if single else {"type": "object", "properties": inner, "required": list(inner)}
-                _add(found, item.name, {"type": "array", "items": records, "description": item.doc})
+                _add(forms_of, item.name, {"type": "array", "items": records, "description": item.doc})
                 continue
             for slot in item.slots:
                 kinds: dict[str, dict[str, Any]] = {"u64": _COUNT, "u32": _COUNT, "bool": {"type": "boolean"}, "string": _TEXT}
-                _add(found, slot.name, {**kinds[slot.kind], "description": slot.doc})
+                _add(forms_of, slot.name, {**kinds[slot.kind], "description": slot.doc})
             if item.name in ("key", "value") or item.reserved:
                 continue
             for name in (item.name, item.alias):
                 if name:
-                    _add(found, name, {**_nullable(_of_field(item)), "description": item.doc})
-    return {name: forms[0] if len(forms) == 1 else {"anyOf": forms} for name, forms in sorted(found.items())}
+                    _add(forms_of, name, {**_nullable(_of_field(item)), "description": item.doc})
+    return {name: forms[0] if len(forms) == 1 else {"anyOf": forms} for name, forms in sorted(forms_of.items())}
 
 
 def _add(found: dict[str, list[dict[str, Any]]], name: str, form: dict[str, Any]) -> None:
     forms = found.setdefault(name, [])
-    if all({**form, "description": ""} != {**other, "description": ""} for other in forms):
+    if all({**form, "description": ""} != {**earlier, "description": ""} for earlier in forms):
         forms.append(form)
 
 

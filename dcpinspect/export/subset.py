@@ -170,8 +170,8 @@ class Subset:
             return np.zeros(len(connections), np.bool_)
         if self._wishes.redactor is not None:
             return np.ones(len(connections), np.bool_)
-        opened = [connection for connection, about in self._reading.engine.tls.connections.items() if about.is_open]
-        return np.isin(connections, np.array(opened, np.int64))
+        open_connections = [connection for connection, about in self._reading.engine.tls.connections.items() if about.is_open]
+        return np.isin(connections, np.array(open_connections, np.int64))
 
     @property
     def names(self) -> list[str]:
@@ -181,8 +181,8 @@ class Subset:
                 file.spool.flush()
         assert self._reading is not None
         names = [file.name for file in self._reading.capture.files]
-        kept = [name if file.spool is None else file.spool.name for file, name in zip(self._files, names, strict=False)]
-        return kept + names[len(kept) :]
+        file_names = [name if file.spool is None else file.spool.name for file, name in zip(self._files, names, strict=False)]
+        return file_names + names[len(file_names) :]
 
     def write(self, sink: Sink, *, check: Callable[[], None] = lambda: None) -> int:
         """Writes the wanted packets as pcapng, and returns their number. ``check`` is called now and then, and may raise an error.
@@ -191,20 +191,22 @@ class Subset:
         """
         assert self._reading is not None
         transport, tls = self._reading.engine.transport, self._reading.engine.tls.connections
-        wanted = self._connections.within(0, self._connections.end)
-        opened = [about for connection, about in sorted(tls.items()) if about.is_open and self._connections.has(np.array([connection]))[0]]
-        made = wanted[self._are_made(wanted)]
+        selected = self._connections.within(0, self._connections.end)
+        open_tls = [
+            about for connection, about in sorted(tls.items()) if about.is_open and self._connections.has(np.array([connection]))[0]
+        ]
+        made = selected[self._are_made(selected)]
         if self._plain is not None:
             self._plain.want_ends(made)
         self.add(KeptPackets(*self._openings.of(self._connections)))
-        for packets in (packets for about in opened for packets in about.own if self._with_handshakes and self._plain is None):
+        for packets in (packets for about in open_tls for packets in about.own if self._with_handshakes and self._plain is None):
             self._marks.add(packets)
         pairs = self._chosen.whole(transport.pair_of_connection, made) if self._reading.is_through else _NONE
-        others = np.array(self._companions, dtype=np.int64).reshape(-1, 2)
-        is_wanted = np.isin(others[:, 0], self._marks.within(0, self._marks.end)) | (len(pairs) > 0)
-        self._marks.add(others[is_wanted, 1])
+        companions = np.array(self._companions, dtype=np.int64).reshape(-1, 2)
+        is_wanted = np.isin(companions[:, 0], self._marks.within(0, self._marks.end)) | (len(pairs) > 0)
+        self._marks.add(companions[is_wanted, 1])
         # without a TCP handshake, no reader would believe a direction with one message
-        begun = wanted if self._with_handshakes else made
+        begun = selected if self._with_handshakes else made
         handshakes = Handshakes(transport, begun, bare=made) if len(begun) else None
         talks = [finder for finder in (handshakes, WholeTalks(transport, pairs) if len(pairs) else None) if finder is not None]
         captures = self._reading.capture.files
@@ -213,15 +215,15 @@ class Subset:
             notes.append(self._plain.note)
         writer = PcapNgWriter(sink, list(dict.fromkeys(notes)))
         if self._wishes.with_secrets:
-            writer.secrets(self._reading.engine.keys.lines(about.secrets for about in opened))
+            writer.secrets(self._reading.engine.keys.lines(about.secrets for about in open_tls))
         written = 0
         for file, name in zip(self._files, (file.name for file in captures), strict=False):
             for batch in self._again(file, name, is_whole=bool(talks)):
                 check()
-                wanted = self._marks.within(batch.first_packet, len(batch))
+                selected = self._marks.within(batch.first_packet, len(batch))
                 for finder in talks:
-                    wanted = np.union1d(wanted, finder.packets(batch))
-                written += self._write(writer, batch, wanted)
+                    selected = np.union1d(selected, finder.packets(batch))
+                written += self._write(writer, batch, selected)
         for plain, comments in self._plain.packets() if self._plain is not None else ():
             check()
             writer.write(plain, comments=comments)
@@ -234,18 +236,18 @@ class Subset:
         for plain, comments in self._plain.packets(batch.first_packet + len(batch)) if self._plain is not None else ():
             before, wanted = np.split(wanted, [int(np.searchsorted(batch.first_packet + wanted, plain.packets[-1], "right"))])
             both, order = _joined(batch, before, plain)
-            said = {len(before) + place: text for place, text in comments.items()}
+            comment_of = {len(before) + packet_index: text for packet_index, text in comments.items()}
             for index, text in self._commented(batch, before).items():
-                said[int(np.searchsorted(before, index))] = text
-            writer.write(both, order, said)
+                comment_of[int(np.searchsorted(before, index))] = text
+            writer.write(both, order, comment_of)
             written += len(plain)
         writer.write(batch, wanted, self._commented(batch, wanted))
         return written
 
     def _commented(self, batch: PacketBatch, wanted: Column) -> dict[int, str]:
         first = batch.first_packet
-        found = wanted[np.isin(wanted + first, list(self._comments))].tolist() if self._comments else ()
-        return {packet: "\n".join(self._comments[first + packet]) for packet in found}
+        commented = wanted[np.isin(wanted + first, list(self._comments))].tolist() if self._comments else ()
+        return {packet: "\n".join(self._comments[first + packet]) for packet in commented}
 
     @property
     def size(self) -> int | None:
@@ -266,12 +268,12 @@ class Subset:
         if self._plain is not None and len(made):
             order = np.lexsort((batch.stream_offset[made], flow[is_made]))
             flows, begin = np.unique(flow[is_made][order], return_index=True)
-            for number, here in zip(flows.tolist(), np.split(made[order], begin[1:]), strict=True):
-                self._plain.keep(batch, here, number, transport.first_seq(number // 2), self._carriers.of_flow(number))
-        places = np.flatnonzero(~is_made)
-        start = batch.stream_offset[rows[places]]
-        which, packets = self._carriers.packets(flow[places], start, start + batch.length[rows[places]])
-        return places[which], packets, made
+            for number, message_rows in zip(flows.tolist(), np.split(made[order], begin[1:]), strict=True):
+                self._plain.keep(batch, message_rows, number, transport.first_seq(number // 2), self._carriers.of_flow(number))
+        captured_rows = np.flatnonzero(~is_made)
+        start = batch.stream_offset[rows[captured_rows]]
+        row_index, packets = self._carriers.packets(flow[captured_rows], start, start + batch.length[rows[captured_rows]])
+        return captured_rows[row_index], packets, made
 
     def _note(self, packets: PacketBatch) -> None:
         """Counts the packets, and keeps those that cannot be read again."""
@@ -290,16 +292,16 @@ class Subset:
                 file.spool.flush()
             except OSError as error:
                 folder = escape(os.path.dirname(file.spool.name))
-                what = (
+                problem = (
                     f"{folder}: {error.strerror}; what comes through a pipe is kept there until it is written, TMPDIR names another folder"
                 )
-                raise OutputError(what) from error
+                raise OutputError(problem) from error
 
     def _again(self, file: _File, name: str, *, is_whole: bool) -> Iterator[PacketBatch]:
         """Yields the packets of a file, numbered as before, up to the last wanted one, or all that were read."""
         last = file.first_packet + file.packets if is_whole else self._marks.end
-        wanted = min(file.packets, last - file.first_packet)
-        if wanted <= 0:
+        packet_count = min(file.packets, last - file.first_packet)
+        if packet_count <= 0:
             return
         if file.spool is not None:
             file.spool.flush()
@@ -311,7 +313,7 @@ class Subset:
                 options = batch.options if self._wishes.redactor is None else None
                 yield dataclasses.replace(batch, first_packet=file.first_packet + done, options=options)
                 done += len(batch)
-                if done >= wanted:
+                if done >= packet_count:
                     return
         raise OutputError(f"{escape(name)}: changed while it was read, so its packets are not those that were shown; nothing was written")
 

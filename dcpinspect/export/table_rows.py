@@ -114,8 +114,8 @@ class _TablePrograms(Programs):
                 self._add_value(builder, message, field, width)
             elif field.group:
                 _add_line(builder, row_line(lines[0], width))
-                for part, line in zip(field.fields, lines[1:], strict=True):
-                    self._add_number(builder, part, line, width, look_ups)
+                for inner, line in zip(field.fields, lines[1:], strict=True):
+                    self._add_number(builder, inner, line, width, look_ups)
             elif field.name in HEADER_CONSTANTS or (field.spec is not None and field.spec.flags):  # flags are part of the kind
                 for line in lines:
                     _add_line(builder, row_line(line, width))
@@ -175,17 +175,17 @@ class _TablePrograms(Programs):
             builder.text(b"snappy, ")
             builder.add(rt.COLUMN, COLUMN["content_length"])
             builder.text(b" bytes inflated, ")
-        parts = list(field.fields)
+        inner_fields = list(field.fields)
         if datatype & XATTR:
-            xattrs = parts.pop(0)
+            xattrs = inner_fields.pop(0)
             count = len(xattrs.fields)
-            builder.text(f"{count} xattr{'s' if count != 1 else ''}{', ' if parts else ''}".encode())
-        builder.text((encoding_of(message) if parts else b"") + b"\n")
+            builder.text(f"{count} xattr{'s' if count != 1 else ''}{', ' if inner_fields else ''}".encode())
+        builder.text((encoding_of(message) if inner_fields else b"") + b"\n")
         if datatype & XATTR:
             _add_start(builder, xattrs, "xattrs_at", width)
             builder.text(escape(xattrs.meaning or "").encode() + b"\n")
             builder.add(rt.XATTRS | rt.BESIDE, COLUMN["xattrs_start"], width)
-        for body in parts:
+        for body in inner_fields:
             _add_start(builder, body, "body_at", width)
             builder.add(rt.SPAN_SHOWN | rt.BESIDE, COLUMN["body_start"])
             _add_end(builder, encoding_of(message).decode())
@@ -247,7 +247,7 @@ class _TableRun(RowRun):
         """Adds flags and widths of xattr names to the columns, because their lines change the width of labels, and whether files are
         named.
         """
-        batch, at = self._batch, self._rows[members]
-        start, flagged = batch.start[at], _FLAGGED[int(batch.decoded.layout[at[0]])]
+        batch, rows = self._batch, self._rows[members]
+        start, flagged = batch.start[rows], _FLAGGED[int(batch.decoded.layout[rows[0]])]
         flags = [numbers_at(batch.data, start + offset, size).astype(np.int64) for offset, size in flagged]
         return [*super().shape(members), np.full(len(members), len(batch.files) > 1), self._widest[members], *flags]

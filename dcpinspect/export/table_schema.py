@@ -66,9 +66,9 @@ def _of(column: Column) -> dict[str, Any]:
 
 def timeline_schema() -> dict[str, Any]:
     """Returns the schema of a timeline: one vbucket's part of the tables, and its events in order."""
-    own = {f"{table.name}s": {"type": "array", "items": _inner(table)} for table in (STREAMS, SNAPSHOTS, GAPS)}
-    shown = ("connection", "client", "server", "name", "verdict", "closed_by")
-    connection = {column.name: _of(column) for column in CONNECTIONS.columns if column.name in shown}
+    table_lists = {f"{table.name}s": {"type": "array", "items": _inner(table)} for table in (STREAMS, SNAPSHOTS, GAPS)}
+    column_names = ("connection", "client", "server", "name", "verdict", "closed_by")
+    connection = {column.name: _of(column) for column in CONNECTIONS.columns if column.name in column_names}
     event = {
         "row": {"type": "integer", "description": "row of the message that shows it, or after which it was"},
         "time": {"anyOf": [_TIME, {"type": "null"}], "description": "of that message; null for a gap"},
@@ -86,10 +86,10 @@ def timeline_schema() -> dict[str, Any]:
             "schema": {"const": "dcpinspect.timeline/1"},
             "vbucket": {"type": "integer"},
             "connections": {"type": "array", "items": {"type": "object", "properties": connection, "required": list(connection)}},
-            **own,
+            **table_lists,
             "events": {"type": "array", "items": {"type": "object", "properties": event, "required": list(event)}},
         },
-        "required": ["schema", "vbucket", "connections", *own, "events"],
+        "required": ["schema", "vbucket", "connections", *table_lists, "events"],
     }
 
 

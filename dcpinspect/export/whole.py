@@ -23,20 +23,20 @@ class Chosen:
 
     def feed(self, batch: MessageBatch, rows: Rows) -> None:
         """Counts the next messages of the reading, and those of them that were chosen."""
-        for place, connections in enumerate((batch.connection, batch.connection[rows])):
-            found = np.bincount(connections)
-            if len(found) > self._counts.shape[1]:
-                more = max(len(found), 2 * self._counts.shape[1]) - self._counts.shape[1]
+        for index, connections in enumerate((batch.connection, batch.connection[rows])):
+            counts = np.bincount(connections)
+            if len(counts) > self._counts.shape[1]:
+                more = max(len(counts), 2 * self._counts.shape[1]) - self._counts.shape[1]
                 self._counts = np.pad(self._counts, ((0, 0), (0, more)))
-            self._counts[place, : len(found)] += found
+            self._counts[index, : len(counts)] += counts
 
     def whole(self, pair_of_connection: Column, others: Column) -> Column:
         """Returns the pairs of addresses of which all messages were chosen, and that have none of the connections ``others``."""
         numbers = np.arange(1, len(pair_of_connection) + 1)
-        there, chosen = np.pad(self._counts, ((0, 0), (0, max(0, len(numbers) + 1 - self._counts.shape[1]))))[:, numbers]
-        lacks = (there > chosen) | np.isin(numbers, others)
-        found: Column = np.setdiff1d(pair_of_connection[chosen > 0], pair_of_connection[lacks])
-        return found
+        there, chosen_counts = np.pad(self._counts, ((0, 0), (0, max(0, len(numbers) + 1 - self._counts.shape[1]))))[:, numbers]
+        lacks = (there > chosen_counts) | np.isin(numbers, others)
+        whole_pairs: Column = np.setdiff1d(pair_of_connection[chosen_counts > 0], pair_of_connection[lacks])
+        return whole_pairs
 
 
 class WholeTalks:
@@ -50,5 +50,5 @@ class WholeTalks:
     def packets(self, batch: PacketBatch) -> Column:
         """Returns the positions of the wanted packets in the batch. Takes batches in order."""
         headers, pair, _ = self._headers.of(batch)
-        found: Column = headers.index[np.isin(pair, self._pairs)]
-        return found
+        packet_rows: Column = headers.index[np.isin(pair, self._pairs)]
+        return packet_rows

@@ -74,17 +74,17 @@ def read_checkpoints(path: str) -> list[Checkpoint]:
         text = file.whole(MOST_DOCUMENT)
         if file.problem is not None:
             raise CaptureError(path, None, file.problem)
-    found: list[Checkpoint] = []
+    checkpoints: list[Checkpoint] = []
     try:
         for document in _documents(path, text):
-            found += (Checkpoint(path, *values) for values in _of(document, None, _DEEPEST))
-            if len(found) > MOST_CHECKPOINTS:
+            checkpoints += (Checkpoint(path, *values) for values in _of(document, None, _DEEPEST))
+            if len(checkpoints) > MOST_CHECKPOINTS:
                 raise CaptureError(path, None, f"has more than {MOST_CHECKPOINTS:,} checkpoints")
     except UnreadableError as error:
         raise CaptureError(path, None, str(error)) from error
-    if not found:
+    if not checkpoints:
         raise CaptureError(path, None, "has no checkpoint in a form that is known", "docs/logs.md has the forms")
-    return found
+    return checkpoints
 
 
 def _documents(path: str, text: bytes) -> Iterator[Any]:
@@ -98,7 +98,7 @@ def _documents(path: str, text: bytes) -> Iterator[Any]:
         if not line.strip():
             continue
         try:
-            yield [orjson.loads(part) for part in line.split(b"\t", 1)] if b"\t" in line else orjson.loads(line)
+            yield [orjson.loads(piece) for piece in line.split(b"\t", 1)] if b"\t" in line else orjson.loads(line)
         except orjson.JSONDecodeError as error:
             where = first if number == 1 else error
             raise CaptureError(path, None, f"line {number} is no JSON ({where.msg})") from error
@@ -113,9 +113,9 @@ def _of(document: Any, vbucket: int | None, deepest: int) -> Iterator[_Values]:
         for element in document:
             yield from _of(element, vbucket, deepest - 1)
     elif deepest and isinstance(document, dict):
-        own = _named(document, vbucket)
+        named_vbucket = _named(document, vbucket)
         for key, member in document.items():
-            yield from _of(member, _in_key(key, own), deepest - 1)
+            yield from _of(member, _in_key(key, named_vbucket), deepest - 1)
 
 
 def _form(document: Any) -> Callable[[Any, int | None], Iterator[_Values]] | None:
@@ -154,8 +154,8 @@ def _named(document: Mapping[str, Any], vbucket: int | None) -> int | None:
 def _in_key(key: str, otherwise: int | None) -> int | None:
     if key.isascii() and key.isdecimal() and len(key) <= 5:
         return _vbucket(key)
-    found = _KEY.fullmatch(key)
-    return _vbucket(found[1]) if found else otherwise
+    matched = _KEY.fullmatch(key)
+    return _vbucket(matched[1]) if matched else otherwise
 
 
 def _vbucket(name: Any) -> int:

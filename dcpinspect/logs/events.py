@@ -134,9 +134,9 @@ def redacted(event: LogEvent, redactor: Redactor) -> LogEvent:
 
 def event_records(events: Iterable[LogEvent], most: int = MOST_EVENTS) -> Records:
     """Returns the table of events in their order; if there are more than ``most``, the first of them."""
-    kept = list(islice(events, most))
+    first_events = list(islice(events, most))
     columns: dict[str, list[Any]] = {}
-    for one in fields(LogEvent):
-        values = [getattr(event, one.name) for event in kept]
-        columns[one.name] = [None if value is None else escape(value) for value in values] if one.name in _ESCAPED else values
-    return Records(LOG_EVENTS, {column.name: columns[column.name] for column in LOG_EVENTS.columns}, len(kept))
+    for field in fields(LogEvent):
+        values = [getattr(event, field.name) for event in first_events]
+        columns[field.name] = [None if value is None else escape(value) for value in values] if field.name in _ESCAPED else values
+    return Records(LOG_EVENTS, {column.name: columns[column.name] for column in LOG_EVENTS.columns}, len(first_events))

@@ -68,32 +68,32 @@ class TextFile:
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         """Yields the number, from 1, and the bytes of each line that is not too long, without the end of the line."""
-        rest, is_long = b"", False
+        remainder, is_long = b"", False
         for piece in self._pieces():
-            *whole, tail = piece.split(b"\n")
-            for line in whole:
+            *full_lines, tail = piece.split(b"\n")
+            for line in full_lines:
                 self.lines += 1
-                if is_long or len(rest) + len(line) > MOST_LINE:
+                if is_long or len(remainder) + len(line) > MOST_LINE:
                     self.too_long += 1
                 else:
-                    yield self.lines, (rest + line if rest else line).rstrip(b"\r")
-                rest, is_long = b"", False
+                    yield self.lines, (remainder + line if remainder else line).rstrip(b"\r")
+                remainder, is_long = b"", False
             if not is_long:
-                rest += tail
-            if len(rest) > MOST_LINE:
-                rest, is_long = b"", True
-        if rest or is_long:
+                remainder += tail
+            if len(remainder) > MOST_LINE:
+                remainder, is_long = b"", True
+        if remainder or is_long:
             self.lines += 1
             if is_long:
                 self.too_long += 1
             else:
-                yield self.lines, rest.rstrip(b"\r")
+                yield self.lines, remainder.rstrip(b"\r")
 
     def whole(self, most: int) -> bytes:
         """Returns all bytes. Raises CaptureError if there are more than ``most``."""
-        found = bytearray()
+        content = bytearray()
         for piece in self._pieces():
-            found += piece
-            if len(found) > most:
+            content += piece
+            if len(content) > most:
                 raise CaptureError(self.path, None, f"has more than {most >> 20} MiB, which no such document has")
-        return bytes(found)
+        return bytes(content)

@@ -80,11 +80,11 @@ class MemcachedLog:
 
     def _of_json(self, number: int, text: str) -> LogEvent | None:
         """Returns the record of a line of 8.0 or later, or None."""
-        message, brace, rest = text.partition(" {")
+        message, brace, json_text = text.partition(" {")
         form = JSON_FORMS.get(message)
-        if not brace or (form is None and '"dcp":' not in rest):
+        if not brace or (form is None and '"dcp":' not in json_text):
             return None
-        values = _object(f"{{{rest}")
+        values = _object(f"{{{json_text}")
         if values is None or (form is None and (form := _kind(message, values)) is None):
             return None
         event = LogEvent(self._file, number, form.event, versions=JSON_VERSIONS, text=text)
@@ -98,8 +98,8 @@ class MemcachedLog:
         if not forms:
             return None
         values: Mapping[str, Any] = {}
-        if text.endswith("}") and (at := text.find(' {"')) > 0 and (found := _object(text[at + 1 :])) is not None:
-            text, values = text[:at], found  # because texts of 8.0 and later are followed by names
+        if text.endswith("}") and (brace := text.find(' {"')) > 0 and (named_values := _object(text[brace + 1 :])) is not None:
+            text, values = text[:brace], named_values  # because texts of 8.0 and later are followed by names
         head = _HEAD.fullmatch(text)
         assert head is not None, "it takes any text"
         for form in forms:
@@ -133,28 +133,28 @@ def _kind(message: str, values: Mapping[str, Any]) -> JsonForm | None:
         return None
     if event in KIND_REASONS:
         return JsonForm(event, {**KIND_COLUMNS, KIND_REASONS[event]: "reason"})
-    others = [f"{key} {value}" for key, value in values.items() if key not in _NAMES]
-    return JsonForm(event, KIND_COLUMNS, f"{message}{': ' if others else ''}{', '.join(others)}" if event in SAYING else None)
+    unnamed = [f"{key} {value}" for key, value in values.items() if key not in _NAMES]
+    return JsonForm(event, KIND_COLUMNS, f"{message}{': ' if unnamed else ''}{', '.join(unnamed)}" if event in SAYING else None)
 
 
 def _time_ns(whole: str, fraction: str, zone: str) -> int | None:
     """Returns nanoseconds since 1970; None if there is no such time."""
     try:
-        at = datetime.fromisoformat(whole).replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(whole).replace(tzinfo=UTC)
         if zone != "Z":
             ahead = timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
-            at = at - ahead if zone[0] == "+" else at + ahead
+            moment = moment - ahead if zone[0] == "+" else moment + ahead
     except (ValueError, OverflowError):
         return None
-    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1) * 10**9 + int(fraction.ljust(9, "0"))
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1) * 10**9 + int(fraction.ljust(9, "0"))
 
 
 def _object(text: str) -> dict[str, Any] | None:
     try:
-        found = orjson.loads(text)
+        document = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _filled(event: LogEvent, groups: Mapping[str, str | None]) -> bool:
@@ -207,8 +207,8 @@ def _named(event: LogEvent, values: Mapping[str, Any]) -> bool:
     for key, name, pattern in (("vb", "vbucket", _VB), ("sid", "sid", _SID), ("stream_id", "sid", _SID)):
         value = values.get(key)
         if isinstance(value, str):
-            found = pattern.fullmatch(value)
-            value = int(found[1]) if found else None
+            matched = pattern.fullmatch(value)
+            value = int(matched[1]) if matched else None
         if value is not None and not _put(event, name, value):
             return False
     return True

@@ -59,11 +59,11 @@ class LogReading:
                 continue
             event = log.take(number, line)
             if event is False:
-                told = statistics.take(number, line)
-                if told is None:
+                statistics_events = statistics.take(number, line)
+                if statistics_events is None:
                     self.foreign += 1
                 else:
-                    yield from told
+                    yield from statistics_events
             elif event is not None and event is not True:
                 yield event
         yield from statistics.finish()
@@ -81,11 +81,11 @@ class LogReading:
     @property
     def summary(self) -> str:
         """A line that says how much of the file was used."""
-        parts = [f"{self.lines:,} line{'' if self.lines == 1 else 's'}", f"{self.events:,} record{'' if self.events == 1 else 's'}"]
+        phrases = [f"{self.lines:,} line{'' if self.lines == 1 else 's'}", f"{self.events:,} record{'' if self.events == 1 else 's'}"]
         if self.unknown:
-            parts.append(f"{self.unknown:,} about DCP in no known form")
+            phrases.append(f"{self.unknown:,} about DCP in no known form")
         if self.foreign:
-            parts.append(f"{self.foreign:,} that are no lines of a log")
+            phrases.append(f"{self.foreign:,} that are no lines of a log")
         if self.too_long:
-            parts.append(f"{self.too_long:,} too long to be read")
-        return f"{escape(self.path)}: {', '.join(parts)}"
+            phrases.append(f"{self.too_long:,} too long to be read")
+        return f"{escape(self.path)}: {', '.join(phrases)}"

@@ -65,29 +65,29 @@ class Statistics:
         return iter(()) if self._entry(number, text) else None
 
     def _entry(self, number: int, text: str) -> bool:
-        if found := _BRANCH.fullmatch(text):
-            vbucket, place, key, value = int(found[1]), int(found[2]), found[3], int(found[4])
-            if vbucket > 0xFFFF or place >= MOST_BRANCHES or value >= 2**64 or self._entries >= MOST_ENTRIES:
+        if matched := _BRANCH.fullmatch(text):
+            vbucket, index, key, value = int(matched[1]), int(matched[2]), matched[3], int(matched[4])
+            if vbucket > 0xFFFF or index >= MOST_BRANCHES or value >= 2**64 or self._entries >= MOST_ENTRIES:
                 return False
             self._entries += 1
             self._first.setdefault(("failover-log", vbucket), number)
-            self._branches.setdefault(vbucket, {}).setdefault(place, {})[key] = value
+            self._branches.setdefault(vbucket, {}).setdefault(index, {})[key] = value
             return True
-        if found := _SEQNO.fullmatch(text):
-            vbucket, value = int(found[1]), int(found[3])
+        if matched := _SEQNO.fullmatch(text):
+            vbucket, value = int(matched[1]), int(matched[3])
             if vbucket > 0xFFFF or value >= 2**64:
                 return False
             self._first.setdefault(("vbucket-seqnos", vbucket), number)
-            self._seqnos.setdefault(vbucket, {})[_OF_VBUCKET[found[2]]] = value
+            self._seqnos.setdefault(vbucket, {})[_OF_VBUCKET[matched[2]]] = value
             return True
-        if found := _STREAM.fullmatch(text):
-            return self._of_stream(number, found[1], int(found[2]), found[3], found[4].strip('"'))
-        if found := _STREAM_JSON.fullmatch(text):
+        if matched := _STREAM.fullmatch(text):
+            return self._of_stream(number, matched[1], int(matched[2]), matched[3], matched[4].strip('"'))
+        if matched := _STREAM_JSON.fullmatch(text):
             try:
-                values = orjson.loads(found[3])
+                values = orjson.loads(matched[3])
             except orjson.JSONDecodeError:
                 return False
-            return all(self._of_stream(number, found[1], int(found[2]), key, str(value)) for key, value in values.items())
+            return all(self._of_stream(number, matched[1], int(matched[2]), key, str(value)) for key, value in values.items())
         return _UNTOLD.fullmatch(text) is not None
 
     def _of_stream(self, number: int, name: str, vbucket: int, key: str, value: str) -> bool:
@@ -100,14 +100,14 @@ class Statistics:
             return False
         if (name, vbucket) not in self._streams and len(self._streams) >= MOST_STREAMS:
             return False
-        known = self._streams.setdefault((name, vbucket), {"line": number})
-        known[column] = value if column == "state" else int(value)
+        stream_values = self._streams.setdefault((name, vbucket), {"line": number})
+        stream_values[column] = value if column == "state" else int(value)
         return True
 
     def finish(self) -> Iterator[LogEvent]:
         """Yields the records of everything that was gathered, and forgets it."""
         for vbucket, branches in sorted(self._branches.items()):
-            log = [(one["id"], one["seq"]) for _, one in sorted(branches.items()) if len(one) == 2]
+            log = [(branch["id"], branch["seq"]) for _, branch in sorted(branches.items()) if len(branch) == 2]
             if len(log) == len(branches) and sorted(branches) == list(range(len(log))):
                 yield LogEvent(
                     self.file,
@@ -122,20 +122,20 @@ class Statistics:
             yield LogEvent(
                 self.file, self._first["vbucket-seqnos", vbucket], "vbucket-seqnos", bucket=self._bucket, vbucket=vbucket, **values
             )
-        for (name, vbucket), known in self._streams.items():
-            yield LogEvent(self.file, event="stream-state", bucket=self._bucket, name=name, vbucket=vbucket, **known)
+        for (name, vbucket), stream_values in self._streams.items():
+            yield LogEvent(self.file, event="stream-state", bucket=self._bucket, name=name, vbucket=vbucket, **stream_values)
         self._entries = 0
-        for kept in (self._first, self._branches, self._seqnos, self._streams):
-            kept.clear()
+        for gathered in (self._first, self._branches, self._seqnos, self._streams):
+            gathered.clear()
 
     def take_document(self, document: Any) -> bool:
         """Takes the JSON that ``mcstat -j`` and ``cbstats -j`` print; returns False for any other document."""
         if not isinstance(document, dict):
             return False
-        known = False
+        is_known = False
         for key, value in document.items():
-            entries = {f"{key}_{inner}": one for inner, one in value.items()} if isinstance(value, dict) else {key: value}
-            for name, one in entries.items():
-                if isinstance(one, (int, str)):
-                    known |= self._entry(1, f"{name} {one}")
-        return known
+            entries = {f"{key}_{inner}": member for inner, member in value.items()} if isinstance(value, dict) else {key: value}
+            for name, member in entries.items():
+                if isinstance(member, (int, str)):
+                    is_known |= self._entry(1, f"{name} {member}")
+        return is_known

@@ -102,7 +102,7 @@ class Work:
     @property
     def size(self) -> int:
         """Size of the files of the bundles in bytes."""
-        return sum(files.size(one.path) for one in self.bundles)
+        return sum(files.size(bundle.path) for bundle in self.bundles)
 
     @property
     def from_first(self) -> Work:
@@ -124,7 +124,7 @@ class Work:
 
         Packets of the part are counted from 0.
         """
-        total = sum(one.packets for one in self.bundles)
+        total = sum(bundle.packets for bundle in self.bundles)
         first, behind = (int(total * edge) for edge in (0.0, *sharing(self.shares).edges)[self.share :][:2])
         return min(first, total - 1), behind if self.follows else min(behind, total - 1)
 
@@ -213,11 +213,11 @@ class _Share:
     """One task's share of a part, while it is read."""
 
     def __init__(self, work: Work) -> None:
-        own = attempt()
+        attempt_name = attempt()
         self._work = work
-        self._stem = f"{work.part}.{own}"
+        self._stem = f"{work.part}.{attempt_name}"
         self._redactor = None if work.salt is None else work.salt.redactor()
-        self._messages, self._ending = (MessageFiles(f"{work.messages}.{own}{name}", work.point) for name in ("", "-end"))
+        self._messages, self._ending = (MessageFiles(f"{work.messages}.{attempt_name}{name}", work.point) for name in ("", "-end"))
         self._state, self._is_ended = "", False
         self._answers = AnswerTimes() if work.beside else None
         self._looks = Checker(Tracker(), RULES, with_keys=self._redactor is None)
@@ -277,28 +277,28 @@ class _Share:
 
     def with_looks(self, done: Analysed) -> Analysed:
         """Writes what a task found that does not follow the connections."""
-        at_end, part, salt = Collector({}), f"{self._stem}.part", self._work.salt
+        at_end, part_path, salt = Collector({}), f"{self._stem}.part", self._work.salt
         for gathered, checker in zip((self._looks.gathered, at_end), self._keys, strict=False):
             gathered.include(checker.gathered)
-        looks, ending_looks = _write_gathered(part, self._looks.gathered, salt), _write_gathered(f"{part}-end", at_end, salt)
+        looks, ending_looks = _write_gathered(part_path, self._looks.gathered, salt), _write_gathered(f"{part_path}-end", at_end, salt)
         written = (*done.written, *map(Written.of, filter(None, (looks, ending_looks))))
         return replace(done, written=written, looks=looks, ending_looks=ending_looks, keys=self._state)
 
     def with_part(self, done: Analysed, reading: Reading) -> Analysed:
         """Writes the part, and what stands beside it."""
-        work, part, known = self._work, f"{self._stem}.part", Part.of(reading)
-        files.write(part, known.to_bytes(), work.salt)
-        paths = [part, write_keys(part, sorted({key for one in work.all_bundles for key in one.keys}))]
+        work, part_path, merged_part = self._work, f"{self._stem}.part", Part.of(reading)
+        files.write(part_path, merged_part.to_bytes(), work.salt)
+        paths = [part_path, write_keys(part_path, sorted({key for bundle in work.all_bundles for key in bundle.keys}))]
         if self._answers is not None:
-            paths.append(write_paths(part, work, reading, self._answers))
-        paths.append(write_bounds(part, known.tracker.gap_bounds, work.salt))
-        known.tracker.set_apart()
-        files.write(f"{part}{FEW}", known.to_bytes(), work.salt)
-        paths.append(f"{part}{FEW}")
+            paths.append(write_paths(part_path, work, reading, self._answers))
+        paths.append(write_bounds(part_path, merged_part.tracker.gap_bounds, work.salt))
+        merged_part.tracker.set_apart()
+        files.write(f"{part_path}{FEW}", merged_part.to_bytes(), work.salt)
+        paths.append(f"{part_path}{FEW}")
         closed = [mark for about in reading.coverage.tls.values() if (mark := closed_by(about, reading.engine.keys)) is not None]
         return replace(
             done,
-            part=part,
+            part=part_path,
             written=(*done.written, *map(Written.of, paths)),
             closed=tuple(closed[:MOST_CLOSED]),
             state=self._state,
@@ -323,11 +323,11 @@ def _begin(reading: Reading, work: Work) -> bool:
     if not work.follows:
         tracker.flow = tracker.noops = tracker.histories = None
     if before.keys or share != ALL:
-        others = read_contents(before.keys, work.salt)
-        if others is None or tracker.contents is None:
+        earlier_contents = read_contents(before.keys, work.salt)
+        if earlier_contents is None or tracker.contents is None:
             return False
         try:
-            tracker.contents = Contents.joined([tracker.contents, *others], tracker.state.known.streams, share)
+            tracker.contents = Contents.joined([tracker.contents, *earlier_contents], tracker.state.known.streams, share)
         except ValueError:
             return False
     return True
@@ -371,7 +371,7 @@ class EventLook:
     """Number of each connection in the whole, by its number in the part."""
 
 
-def look(one: EventLook) -> FoundEvents:
+def look(event_look: EventLook) -> FoundEvents:
     """Returns the wanted events of a part."""
-    with one.work.reading() as reading:
-        return shown(reading, one.wanted, one.numbers)
+    with event_look.work.reading() as reading:
+        return shown(reading, event_look.wanted, event_look.numbers)

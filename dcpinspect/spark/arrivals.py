@@ -57,14 +57,14 @@ class Arrivals:
     def ready(self, now: float | None = None) -> list[str]:
         """Returns the real paths of the captures that are to be read now. ``now``: the monotonic clock, in seconds."""
         now = time.monotonic() if now is None else now
-        found: dict[str, _Seen] = {}
+        seen_files: dict[str, _Seen] = {}
         for path in self._paths():
             real = os.path.realpath(path)
             try:
                 about = os.stat(real)
             except OSError:  # the file is gone in the meantime
                 continue
-            if real in found or not stat.S_ISREG(about.st_mode):
+            if real in seen_files or not stat.S_ISREG(about.st_mode):
                 continue
             state = (about.st_size, about.st_mtime_ns)
             seen = self._seen.get(real)
@@ -73,9 +73,9 @@ class Arrivals:
                 seen = _Seen(state, now - rested)
             elif seen.state != state:
                 seen.state, seen.since = state, now
-            found[real] = seen
-        self._seen = found
-        return [path for path, seen in found.items() if self._is_ready(seen, now)]
+            seen_files[real] = seen
+        self._seen = seen_files
+        return [path for path, seen in seen_files.items() if self._is_ready(seen, now)]
 
     def _is_ready(self, seen: _Seen, now: float) -> bool:
         if seen.state[0] == 0 or seen.state == seen.read:

@@ -72,14 +72,14 @@ class Written:
 
 def verify(written: Iterable[Written]) -> None:
     """Raises OutputError if a file is not as its writer left it, or cannot be seen from here."""
-    for said in written:
+    for expected in written:
         try:
-            found = Written.of(said.path, tells=False)
+            now = Written.of(expected.path, tells=False)
         except (OSError, pa.ArrowException) as error:
-            raise _changed(said.path, str(error)) from error
-        if found != said:
-            what = f"has {found.size} bytes and {found.footer} rows or batches, and was written with {said.size} and {said.footer}"
-            raise _changed(said.path, what)
+            raise _changed(expected.path, str(error)) from error
+        if now != expected:
+            change = f"has {now.size} bytes and {now.footer} rows or batches, and was written with {expected.size} and {expected.footer}"
+            raise _changed(expected.path, change)
 
 
 def _changed(path: str, what: str) -> OutputError:

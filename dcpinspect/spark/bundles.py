@@ -89,19 +89,19 @@ class BundleWriter:
         packet = batch.first_packet + rows
         edges = np.concatenate(([0], np.flatnonzero(np.diff(share[groups])) + 1, [len(rows)]))
         for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            here = slice(start, end)
+            group_slice = slice(start, end)
             offsets = ends[start : end + 1] - ends[start]
             blob = pa.py_buffer(data[ends[start] : ends[end]])
             arrays = [
-                pa.array(packet[here].astype(np.uint32)),
-                pa.array(groups[here].astype(np.uint32)),
-                pa.array(batch.wire[rows[here]].astype(np.uint32)),
-                pa.array(batch.time_ns[rows[here]]),
-                pa.array(batch.link_type[rows[here]].astype(np.uint16)),
+                pa.array(packet[group_slice].astype(np.uint32)),
+                pa.array(groups[group_slice].astype(np.uint32)),
+                pa.array(batch.wire[rows[group_slice]].astype(np.uint32)),
+                pa.array(batch.time_ns[rows[group_slice]]),
+                pa.array(batch.link_type[rows[group_slice]].astype(np.uint16)),
                 pa.LargeBinaryArray.from_buffers(pa.large_binary(), end - start, [None, pa.py_buffer(offsets), blob]),
             ]
             self._file.write_batch(pa.RecordBatch.from_arrays(arrays, schema=PACKETS))
-            for group in np.unique(groups[here]).tolist():
+            for group in np.unique(groups[group_slice]).tolist():
                 self._index.append((self._bundles, self._windows, group, int(packets[group]), int(of_group[group])))
             self._bundles += 1
         self._windows += 1
@@ -112,8 +112,8 @@ class BundleWriter:
         columns = list(zip(*self._index, strict=True)) or [()] * 5
         bundle, window, group, packets, size = columns
         key = [keys[number] for number in group]
-        known: set[int] = set()
-        marks = [() if one in known or known.add(one) else self.marker.of(one) for one in group]  # type: ignore[func-returns-value]
+        marked: set[int] = set()
+        marks = [() if group_number in marked or marked.add(group_number) else self.marker.of(group_number) for group_number in group]  # type: ignore[func-returns-value]
         return pa.table([bundle, window, key, group, packets, size, marks], schema=INDEX)
 
     def close(self) -> None:
@@ -152,10 +152,10 @@ def group_marks(index: Any) -> dict[bytes, GroupMarks]:
     if "marks" not in index.column_names:
         return {}
     first = index.filter(pc.greater(pc.list_value_length(index["marks"]), 0))
-    found: dict[bytes, list[GroupMarks]] = {}
+    marks_of_group: dict[bytes, list[GroupMarks]] = {}
     for key, marks in zip(first["key"].to_pylist(), first["marks"].to_pylist(), strict=True):
-        found.setdefault(key, []).append(np.array(marks, np.uint64))
-    return {key: together(marks) for key, marks in found.items()}
+        marks_of_group.setdefault(key, []).append(np.array(marks, np.uint64))
+    return {key: together(marks) for key, marks in marks_of_group.items()}
 
 
 def write_keys(part: str, keys: Sequence[bytes]) -> str:
@@ -202,32 +202,32 @@ class Bundled:
 
     def batches(self) -> Iterator[PacketBatch]:
         """Yields the packets of the groups in order, one window at a time. Raises UsageError if the file is missing or damaged."""
-        chosen = self._chosen()
-        groups = np.unique(chosen["group"].to_numpy())
-        window, bundle = chosen["window"].to_numpy(), chosen["bundle"].to_numpy()
+        index_rows = self._chosen()
+        groups = np.unique(index_rows["group"].to_numpy())
+        window, bundle = index_rows["window"].to_numpy(), index_rows["bundle"].to_numpy()
         with files.known(self.path), files.source(self.path, self.salt) as source:
             file = pa.ipc.open_file(source)
             for number in np.unique(window).tolist():
-                parts = [file.get_batch(one) for one in np.unique(bundle[window == number]).tolist()]
-                yield self._batch(parts, groups)
+                bundles = [file.get_batch(bundle_number) for bundle_number in np.unique(bundle[window == number]).tolist()]
+                yield self._batch(bundles, groups)
 
-    def _batch(self, parts: Sequence[Any], groups: Column) -> PacketBatch:
+    def _batch(self, bundles: Sequence[Any], groups: Column) -> PacketBatch:
         """Returns the packets of ``groups`` in some bundles of a window."""
-        data, starts, at = [], [], 0
-        for part in parts:
-            blob = part.column("data")
+        data, starts, data_offset = [], [], 0
+        for bundle in bundles:
+            blob = bundle.column("data")
             _, offsets, octets = blob.buffers()
             ends = np.frombuffer(offsets, np.int64, len(blob) + 1, 8 * blob.offset)
             octets = np.frombuffer(octets, np.uint8) if octets is not None else np.empty(0, np.uint8)
-            starts.append(np.stack((ends[:-1] + at, np.diff(ends))))
+            starts.append(np.stack((ends[:-1] + data_offset, np.diff(ends))))
             data.append(octets)
-            at += len(octets)
+            data_offset += len(octets)
         offset, captured = np.concatenate(starts, axis=1)
         columns = {
-            name: np.concatenate([part.column(name).to_numpy() for part in parts]).astype(np.int64)
+            name: np.concatenate([bundle.column(name).to_numpy() for bundle in bundles]).astype(np.int64)
             for name in ("packet", "group", "wire", "time_ns", "link_type")
         }
-        order = np.argsort(columns["packet"], kind="stable") if len(parts) > 1 else np.arange(len(offset))
+        order = np.argsort(columns["packet"], kind="stable") if len(bundles) > 1 else np.arange(len(offset))
         is_wanted = np.isin(columns["group"][order], groups)
         order = order if is_wanted.all() else order[is_wanted]
         packet = self.first + columns["packet"][order]

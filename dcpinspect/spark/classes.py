@@ -98,9 +98,9 @@ class SharedClasses:
                     made.chmod(0o600)
                     os.replace(made, file)
                     file.with_suffix(".used").write_bytes(str(file.stat().st_size).encode())
-                    for other in file.parent.glob("*.jsa"):
-                        if other.stat().st_mtime < time.time() - UNUSED_S:
-                            other.unlink()
+                    for old_file in file.parent.glob("*.jsa"):
+                        if old_file.stat().st_mtime < time.time() - UNUSED_S:
+                            old_file.unlink()
         finally:
             java.kill()
             java.wait()
@@ -132,9 +132,9 @@ def _folder() -> Path:
 
     path = user_cache_path("dcpinspect").absolute()
     check_around(path)
-    for place in reversed([path, *path.parents]):
-        if not place.exists():
-            place.mkdir(0o700, exist_ok=True)
+    for folder in reversed([path, *path.parents]):
+        if not folder.exists():
+            folder.mkdir(0o700, exist_ok=True)
     check_above(path.stat(), path)
     path /= "java-classes"
     with contextlib.suppress(FileExistsError):

@@ -28,10 +28,10 @@ def settings(python_path: str) -> dict[str, str]:
 def without_archives(paths: Sequence[str]) -> list[str]:
     """Returns the paths of imports without the zip and jar files of the PySpark that is installed."""
     is_archive = {path: path.endswith((".zip", ".jar")) for path in paths}
-    found = PathFinder.find_spec("pyspark", [path for path in paths if not is_archive[path]])
-    if found is None or found.origin is None:
+    module_spec = PathFinder.find_spec("pyspark", [path for path in paths if not is_archive[path]])
+    if module_spec is None or module_spec.origin is None:
         return list(paths)
-    home = Path(found.origin).resolve().parent  # Spark resolves symbolic links of its home
+    home = Path(module_spec.origin).resolve().parent  # Spark resolves symbolic links of its home
     return [path for path in paths if not (is_archive[path] and Path(path).resolve().is_relative_to(home))]
 
 

@@ -41,11 +41,11 @@ def opened(folder: str, version: int | None = None) -> DeltaTable:
 
     library = _library()
     try:
-        found: DeltaTable = library.DeltaTable(folder, version=version, storage_options=options(folder))
+        table: DeltaTable = library.DeltaTable(folder, version=version, storage_options=options(folder))
     except (DeltaError, OSError) as error:
-        what = "as it is now" if version is None else f"in version {version}"
-        raise UsageError(f"{escape(folder)}: is no Delta table that can be read {what} ({said(error)})") from error
-    return found
+        version_name = "as it is now" if version is None else f"in version {version}"
+        raise UsageError(f"{escape(folder)}: is no Delta table that can be read {version_name} ({said(error)})") from error
+    return table
 
 
 def exists(folder: str) -> bool:
@@ -68,7 +68,7 @@ def settled(folder: str, version: int, newest: DeltaTable | None = None) -> Delt
     ``newest``: the newest version of the table, if it is open already.
     """
     table = opened(folder) if newest is None else newest
-    while table.version() > version and any(RUN in one for one in table.history(table.version() - version)):
+    while table.version() > version and any(RUN in entry for entry in table.history(table.version() - version)):
         table = opened(folder, table.version() - 1)
     return table if table.version() >= version else opened(folder, version)
 
@@ -95,7 +95,7 @@ def commit(
     from deltalake.exceptions import CommitFailedError, DeltaError
     from deltalake.transaction import CommitProperties, RemoveAction, create_table_with_add_actions
 
-    wanted, by = library.Schema.from_arrow(form.schema), list(form.by)
+    table_schema, by = library.Schema.from_arrow(form.schema), list(form.by)
     properties = CommitProperties(custom_metadata={RUN: run}, max_commit_retries=0)
     try:
         if base is None:
@@ -107,7 +107,7 @@ def commit(
             )
             create_table_with_add_actions(
                 folder,
-                wanted,
+                table_schema,
                 list(added),
                 partition_by=by,
                 configuration={**CONFIGURATION, **skipping},
@@ -119,12 +119,12 @@ def commit(
         actions: list[Any] = list(added)
         if gone:
             now = int(time.time() * 1000)
-            there = {one["path"]: one for one in _actions(table)}
+            there = {action["path"]: action for action in _actions(table)}
             actions += [RemoveAction(path, True, now, there[path]["size_bytes"], _values(there[path], by)) for path in sorted(gone)]
         if gone is None:
-            table.create_write_transaction(actions, "overwrite", wanted, by, commit_properties=properties)
+            table.create_write_transaction(actions, "overwrite", table_schema, by, commit_properties=properties)
         elif actions:
-            table.create_write_transaction(actions, "append", wanted, by, commit_properties=properties)
+            table.create_write_transaction(actions, "append", table_schema, by, commit_properties=properties)
     except (CommitFailedError, FileExistsError) as error:
         raise UsageError(f"{escape(folder)}: another run has written here since; run it again") from error
     except (DeltaError, OSError) as error:
@@ -165,17 +165,17 @@ def sweep(table: DeltaTable) -> None:
 
 def paths(table: DeltaTable) -> list[str]:
     """Returns the files of a version, as paths in the folder of the table."""
-    return [one["path"] for one in _actions(table)]
+    return [action["path"] for action in _actions(table)]
 
 
 def partitions(table: DeltaTable, by: Sequence[str]) -> list[tuple[str, tuple[Any, ...]]]:
     """Returns the files of a version, and the values of each file in the columns that the table is partitioned by."""
-    return [(one["path"], tuple(one[f"partition.{name}"] for name in by)) for one in _actions(table)]
+    return [(action["path"], tuple(action[f"partition.{name}"] for name in by)) for action in _actions(table)]
 
 
 def rows(table: DeltaTable) -> int:
     """Returns the number of rows of a version."""
-    return sum(one["num_records"] for one in _actions(table))
+    return sum(action["num_records"] for action in _actions(table))
 
 
 def add_action(path: str, size: int, statistics: str, by: Iterable[str] = ()) -> AddAction:
@@ -185,12 +185,12 @@ def add_action(path: str, size: int, statistics: str, by: Iterable[str] = ()) ->
     """
     from deltalake.transaction import AddAction
 
-    known = json.loads(statistics)
+    column_statistics = json.loads(statistics)
     values = {}
     for name in by:
-        values[name] = known["minValues"].pop(name)
-        known["maxValues"].pop(name)
-    return AddAction(path, size, values, int(time.time() * 1000), True, json.dumps(known))
+        values[name] = column_statistics["minValues"].pop(name)
+        column_statistics["maxValues"].pop(name)
+    return AddAction(path, size, values, int(time.time() * 1000), True, json.dumps(column_statistics))
 
 
 def statistics_of(metadata: pq.FileMetaData) -> str:
@@ -202,12 +202,12 @@ def statistics_of(metadata: pq.FileMetaData) -> str:
     for group in range(metadata.num_row_groups):
         of_group = metadata.row_group(group)
         for index, name in columns.items():
-            found = of_group.column(index).statistics
-            if found is None or not (found.has_min_max or found.null_count == of_group.num_rows):
+            column_statistics = of_group.column(index).statistics
+            if column_statistics is None or not (column_statistics.has_min_max or column_statistics.null_count == of_group.num_rows):
                 unknown.add(name)
-            elif found.has_min_max:
-                low[name] = min(low.get(name, found.min), found.min)
-                high[name] = max(high.get(name, found.max), found.max)
+            elif column_statistics.has_min_max:
+                low[name] = min(low.get(name, column_statistics.min), column_statistics.min)
+                high[name] = max(high.get(name, column_statistics.max), column_statistics.max)
     unknown.update(name for name in low if not _is_told(low[name], high[name]))
     return json.dumps(
         {
@@ -233,8 +233,8 @@ def _told(value: Any, *, is_high: bool = False) -> Any:
 
 
 def _actions(table: DeltaTable) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    return found
+    actions: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return actions
 
 
 def _values(action: Mapping[str, Any], by: Sequence[str]) -> dict[str, str | None]:

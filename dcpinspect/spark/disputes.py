@@ -46,38 +46,38 @@ def write_bounds(part: str, bounds: Column, salt: Salt | None) -> str:
 def judge(tasks: Tasks, parts: Sequence[str], salt: Salt | None, places: Sequence[Column], streams: Streams, branches: Column) -> Mask:
     """Judges gaps as ``Judge`` of the parts does. ``parts``: their paths. Raises UsageError if a file of theirs is missing."""
     shares = SHARES * tasks.processors
-    found, items, sizes, chosen = np.zeros(len(streams), dtype=np.bool_), [], [], []
+    is_disputed, items, sizes, judged_rows = np.zeros(len(streams), dtype=np.bool_), [], [], []
     try:
-        bounds = [files.size(f"{part}{ENDING}") for part in parts]
+        bounds = [files.size(f"{part_path}{ENDING}") for part_path in parts]
     except OSError as error:
         raise UsageError(f"a part cannot be read ({escape(str(error))}); run the pipeline into a new directory") from error
     for share in range(shares):
-        own = np.flatnonzero(streams.vbucket % shares == share)
-        if not len(own):
+        share_rows = np.flatnonzero(streams.vbucket % shares == share)
+        if not len(share_rows):
             continue
         among = np.full(len(streams) + 1, -1, dtype=np.int64)  # the last place stands for streams of other shares
-        among[own] = np.arange(len(own))
+        among[share_rows] = np.arange(len(share_rows))
         of_parts, size = [], 0
-        for part, place, own_size in zip(parts, places, bounds, strict=True):
-            here = among[place]
-            numbers = np.flatnonzero(here >= 0)
+        for part_path, part_streams, own_size in zip(parts, places, bounds, strict=True):
+            rows_in_part = among[part_streams]
+            numbers = np.flatnonzero(rows_in_part >= 0)
             if len(numbers):
-                of_parts.append((f"{part}{ENDING}", numbers, here[numbers]))
+                of_parts.append((f"{part_path}{ENDING}", numbers, rows_in_part[numbers]))
                 size += own_size
         sizes.append(size)  # all of a file is read, whatever the share
-        items.append(_Share(of_parts, streams[own], branches[own], salt))
-        chosen.append(own)
-    for own, mask in zip(chosen, tasks.each("comparing gaps", _judged, items, sizes), strict=True):
-        found[own] = mask
-    return found
+        items.append(_Share(of_parts, streams[share_rows], branches[share_rows], salt))
+        judged_rows.append(share_rows)
+    for share_rows, mask in zip(judged_rows, tasks.each("comparing gaps", _judged, items, sizes), strict=True):
+        is_disputed[share_rows] = mask
+    return is_disputed
 
 
-def _judged(one: _Share) -> Mask:
-    bounds, places = [], []
-    for path, numbers, place in one.parts:
-        table = np.load(io.BytesIO(unpacked(files.content(path, one.salt))[0]))
+def _judged(share: _Share) -> Mask:
+    bounds, stream_tables = [], []
+    for path, numbers, stream_numbers in share.parts:
+        table = np.load(io.BytesIO(unpacked(files.content(path, share.salt))[0]))
         of_stream = np.full(max(int(table[:, 0].max(initial=0)), int(numbers.max())) + 1, -1, dtype=np.int64)
-        of_stream[numbers] = place
+        of_stream[numbers] = stream_numbers
         bounds.append(table[of_stream[table[:, 0]] >= 0])
-        places.append(of_stream)
-    return judged(bounds, places, one.streams, one.branches)
+        stream_tables.append(of_stream)
+    return judged(bounds, stream_tables, share.streams, share.branches)

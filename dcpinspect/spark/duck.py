@@ -40,16 +40,16 @@ class TableQuery(DuckQuery):
         """
         if name == "messages":
             numbers = self._stored(manifest, "connections").project(f'{CONNECTION_ID.name}, "connection"')
-            found = self._stored(manifest, name).join(numbers, CONNECTION_ID.name, how="left")
+            relation = self._stored(manifest, name).join(numbers, CONNECTION_ID.name, how="left")
         else:
-            found = self._stored(manifest, name)
+            relation = self._stored(manifest, name)
         if name not in TABLES:
-            return found
-        return found.project(", ".join(expressions(in_order(found.columns, name), name, _Duck())))
+            return relation
+        return relation.project(", ".join(expressions(in_order(relation.columns, name), name, _Duck())))
 
     def _explained(self, text: str, error: Exception) -> UsageError:
-        _, is_ours, what = self._parts(error)[0].partition(_OF_TABLES)
-        return not_read(self._out, what) if is_ours else super()._explained(text, error)
+        _, is_ours, reason = self._parts(error)[0].partition(_OF_TABLES)
+        return not_read(self._out, reason) if is_ours else super()._explained(text, error)
 
     def _stored(self, manifest: Manifest, name: str) -> duckdb.DuckDBPyRelation:
         return self.database.from_arrow(manifest.dataset(name))

@@ -117,8 +117,8 @@ def names_in(folder: str) -> list[str]:
     filesystem, inner = system(folder)
     is_deep = filesystem.type_name == "gcs"  # gcs lists folders only by the files in them
     with told():
-        found = filesystem.get_file_info(FileSelector(inner, allow_not_found=True, recursive=is_deep))
-    return list(dict.fromkeys(one.path.removeprefix(inner).lstrip("/").partition("/")[0] for one in found))
+        entries = filesystem.get_file_info(FileSelector(inner, allow_not_found=True, recursive=is_deep))
+    return list(dict.fromkeys(entry.path.removeprefix(inner).lstrip("/").partition("/")[0] for entry in entries))
 
 
 def below(folder: str) -> list[str]:
@@ -127,8 +127,8 @@ def below(folder: str) -> list[str]:
 
     filesystem, inner = system(folder)
     with told():
-        found = filesystem.get_file_info(FileSelector(inner, allow_not_found=True, recursive=True))
-    return [one.path.removeprefix(inner).lstrip("/") for one in found if one.is_file]
+        entries = filesystem.get_file_info(FileSelector(inner, allow_not_found=True, recursive=True))
+    return [entry.path.removeprefix(inner).lstrip("/") for entry in entries if entry.is_file]
 
 
 def remove(path: str) -> None:

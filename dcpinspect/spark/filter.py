@@ -67,15 +67,15 @@ class SparkSql(Sql):
 
 def _pieces(pattern: str, escape: str | None) -> list[str]:
     """Returns the texts between the % of a pattern, as regular expressions; several % in a row count once."""
-    found, signs = [""], iter(pattern)
+    texts, signs = [""], iter(pattern)
     for sign in signs:
         if sign == escape:
-            found[-1] += _plainly(next(signs, sign))
+            texts[-1] += _plainly(next(signs, sign))
         elif sign == "%":
-            found += [""] if found[-1] or len(found) == 1 else []
+            texts += [""] if texts[-1] or len(texts) == 1 else []
         else:
-            found[-1] += "." if sign == "_" else _plainly(sign)
-    return found
+            texts[-1] += "." if sign == "_" else _plainly(sign)
+    return texts
 
 
 def _plainly(sign: str) -> str:

@@ -52,41 +52,46 @@ def compare(
     """Compares streams as ``Differ`` says. ``stem``: path of temporary files."""
     looks = found.looks(wanted, secrets)
     shares = max(SHARES * tasks.processors, len(looks))
-    told = tasks.each("comparing streams", _written, [_Sought(one, shares, stem) for one in looks], [one.work.size for one in looks])
-    behind = min((vbuckets for _, vbuckets in told), default=VBUCKETS)
+    change_files = tasks.each(
+        "comparing streams",
+        _written,
+        [_Sought(event_look, shares, stem) for event_look in looks],
+        [event_look.work.size for event_look in looks],
+    )
+    behind = min((vbuckets for _, vbuckets in change_files), default=VBUCKETS)
     vbuckets = wanted.vbuckets(pairs.first)
     items, sizes = [], []
     for share in range(shares):
-        own = pairs[(vbuckets < behind) & (vbuckets % shares == share)]
-        changes = [written[share] for written, _ in told if share in written]
-        if len(own) and changes:
-            items.append(_Share([path for path, _ in changes], own, found.manifest.salt))
+        share_pairs = pairs[(vbuckets < behind) & (vbuckets % shares == share)]
+        changes = [written[share] for written, _ in change_files if share in written]
+        if len(share_pairs) and changes:
+            items.append(_Share([path for path, _ in changes], share_pairs, found.manifest.salt))
             sizes.append(sum(size for _, size in changes))
     return list(chain(*tasks.each("comparing streams", _differing, items, sizes))), behind
 
 
-def _written(one: _Sought) -> tuple[dict[int, tuple[str, int]], int]:
+def _written(sought: _Sought) -> tuple[dict[int, tuple[str, int]], int]:
     """Returns, for each share, the file with its changes and how many bytes they have; and the first vbucket whose changes did not fit into
     memory.
     """
-    found, own = look(one.look), attempt()
+    found_events, attempt_name = look(sought.look), attempt()
     written = {}
-    for share, changes in enumerate(found.divided(one.shares)):
+    for share, changes in enumerate(found_events.divided(sought.shares)):
         if changes:
             streams = np.repeat(np.array(list(changes), dtype=np.int64), [len(table) for table in changes.values()])
             content = io.BytesIO()
             np.save(content, np.column_stack((streams, Changes.joined(list(changes.values())).as_integers())))
-            path = f"{one.stem}.{own}-{share}.changes"
-            files.write(path, content.getvalue(), one.look.work.salt)
+            path = f"{sought.stem}.{attempt_name}-{share}.changes"
+            files.write(path, content.getvalue(), sought.look.work.salt)
             written[share] = path, len(content.getvalue())
-    return written, found.vbuckets
+    return written, found_events.vbuckets
 
 
-def _differing(one: _Share) -> list[Contradiction]:
+def _differing(share: _Share) -> list[Contradiction]:
     of_stream: dict[int, Changes] = {}
-    for path in one.files:
-        rows = np.load(io.BytesIO(files.content(path, one.salt)))
+    for path in share.files:
+        rows = np.load(io.BytesIO(files.content(path, share.salt)))
         edges = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
         for begin, end in zip(edges, [*edges[1:], len(rows)], strict=True):
             of_stream[int(rows[begin, 0])] = Changes.of_integers(rows[begin:end, 1:])
-    return contradictions(lambda stream: of_stream.get(stream, Changes.zeros(0)), one.pairs)
+    return contradictions(lambda stream: of_stream.get(stream, Changes.zeros(0)), share.pairs)

@@ -19,17 +19,19 @@ INFO = "dcpinspect.pipeline_info/1"
 
 def pipeline_info(manifest: Manifest) -> dict[str, Any]:
     """Returns the whole summary, for JSON."""
-    counting = [one for one in manifest.units if one.counts and not one.continued]  # the last reading of a file has all of its packets
+    counting = [
+        unit_read for unit_read in manifest.units if unit_read.counts and not unit_read.continued
+    ]  # the last reading of a file has all of its packets
     points = []
-    for point in dict.fromkeys(one.unit.point for one in manifest.units if not one.expired):
-        here = [one for one in counting if one.unit.point == point]
-        times = [time for one in here for time in (one.report.first_ns, one.report.last_ns) if time is not None]
+    for point in dict.fromkeys(unit_read.unit.point for unit_read in manifest.units if not unit_read.expired):
+        point_units = [unit_read for unit_read in counting if unit_read.unit.point == point]
+        times = [time for unit_read in point_units for time in (unit_read.report.first_ns, unit_read.report.last_ns) if time is not None]
         points.append(
             {
                 "point": point,
-                "captures": len(here),
-                "bytes": sum(one.report.size for one in here),
-                "packets": sum(one.report.packets for one in here),
+                "captures": len(point_units),
+                "bytes": sum(unit_read.report.size for unit_read in point_units),
+                "packets": sum(unit_read.report.packets for unit_read in point_units),
                 "first_time": time_text(min(times)) if times else None,
                 "last_time": time_text(max(times)) if times else None,
             }
@@ -59,29 +61,29 @@ def _consumers(manifest: Manifest) -> list[dict[str, Any]]:
 
     Clients are those of the table of vbuckets.
     """
-    asked: Counter[str] = Counter()
+    vbuckets_asked: Counter[str] = Counter()
     verdicts: dict[str, Counter[str]] = {}
-    of: dict[int, str] = {}
+    client_of: dict[int, str] = {}
     for row in _rows(manifest, "vbuckets", ["client", "vbucket", "verdict", "connections"]):
-        asked[row["client"]] += 1
+        vbuckets_asked[row["client"]] += 1
         verdicts.setdefault(row["client"], Counter())[row["verdict"]] += 1
-        of.update(dict.fromkeys(row["connections"], row["client"]))
-    found: dict[str, list[dict[str, Any]]] = {}
+        client_of.update(dict.fromkeys(row["connections"], row["client"]))
+    rows_of_client: dict[str, list[dict[str, Any]]] = {}
     columns = ["connection", "client", "server", "name", "agent", "bucket", "first_time_ns", "last_time_ns"]
     for row in _rows(manifest, "connections", columns):
         if row["connection"] is not None:
-            found.setdefault(of.get(row["connection"]) or _without_vbuckets(row, asked), []).append(row)
+            rows_of_client.setdefault(client_of.get(row["connection"]) or _without_vbuckets(row, vbuckets_asked), []).append(row)
     return [
         {
             "client": client,
-            "vbuckets": asked[client],
+            "vbuckets": vbuckets_asked[client],
             "verdicts": dict(verdicts.get(client, Counter()).most_common()),
             "connections": [row["connection"] for row in rows],
             "servers": list(dict.fromkeys(row["server"] for row in sorted(rows, key=lambda row: row["first_time_ns"]))),
             "first_time": time_text(min(row["first_time_ns"] for row in rows)),
             "last_time": time_text(max(row["last_time_ns"] for row in rows)),
         }
-        for client, rows in sorted(found.items(), key=lambda item: (-asked[item[0]], item[0]))
+        for client, rows in sorted(rows_of_client.items(), key=lambda item: (-vbuckets_asked[item[0]], item[0]))
     ]
 
 
@@ -89,7 +91,7 @@ def _without_vbuckets(row: dict[str, Any], known: Container[str]) -> str:
     """Returns the client of a connection without any vbucket: one of the ``known`` clients, if its name says so."""
     host, name = row["client"].rpartition(":")[0], row["name"]
     named = f"{host} {service_of(name.encode())}" if name else f"{host} {row['agent'] or ''}".rstrip()
-    return next((one for one in (f"{named}@{row['bucket']}", f"{host} connection {row['connection']}?") if one in known), named)
+    return next((client for client in (f"{named}@{row['bucket']}", f"{host} connection {row['connection']}?") if client in known), named)
 
 
 def _findings(manifest: Manifest) -> list[dict[str, Any]]:
@@ -99,7 +101,7 @@ def _findings(manifest: Manifest) -> list[dict[str, Any]]:
         if row["effect_of"] is not None:
             continue
         groups.setdefault((row["severity"], row["rule"], row["cause"]), []).append(row)
-    found = [
+    finding_groups = [
         {
             "severity": severity,
             "rule": rule,
@@ -111,4 +113,12 @@ def _findings(manifest: Manifest) -> list[dict[str, Any]]:
         }
         for (severity, rule, cause), rows in groups.items()
     ]
-    return sorted(found, key=lambda one: (SEVERITIES.index(one["severity"]), -one["findings"], one["rule"], one["cause"] or ""))
+    return sorted(
+        finding_groups,
+        key=lambda finding_group: (
+            SEVERITIES.index(finding_group["severity"]),
+            -finding_group["findings"],
+            finding_group["rule"],
+            finding_group["cause"] or "",
+        ),
+    )

@@ -24,9 +24,9 @@ class Latest:
     def take(self, found_in: RunResults) -> None:
         """Takes the results of a run that has ended."""
         self._found = found_in.merged
-        units = [one.report for one in found_in.manifest.units if not one.continued]
-        self.packets = sum(one.packets for one in units)
-        self.last_time_ns = max((one.last_ns for one in units if one.last_ns is not None), default=None)
+        units = [unit_report.report for unit_report in found_in.manifest.units if not unit_report.continued]
+        self.packets = sum(unit_report.packets for unit_report in units)
+        self.last_time_ns = max((unit_report.last_ns for unit_report in units if unit_report.last_ns is not None), default=None)
 
     @property
     def engine(self) -> Self:

@@ -27,8 +27,8 @@ def include_looks(part: Part, paths: Iterable[str], salt: Salt | None) -> None:
     for path in paths:
         assert part.checker is not None, "parts are checked"
         try:
-            found = from_bytes(files.content(path, salt), Collector)
+            collector = from_bytes(files.content(path, salt), Collector)
         except (OSError, ValueError) as error:
-            what = f"{escape(path)}: cannot be read ({escape(str(error))})"
-            raise UsageError(f"{what}; run the pipeline into a new directory") from error
-        part.checker.gathered.include(found)
+            message = f"{escape(path)}: cannot be read ({escape(str(error))})"
+            raise UsageError(f"{message}; run the pipeline into a new directory") from error
+        part.checker.gathered.include(collector)

@@ -202,12 +202,12 @@ class Manifest:
     def newest(cls, out: str | os.PathLike[str]) -> Self:
         """Reads the newest state of a directory that a pipeline has written. Raises UsageError if there is none."""
         folder = files.absolute(place(os.fspath(out), "tables are read"))
-        if not (is_uri(folder) or os.path.isdir(f"{folder}/{FOLDER}")) or not (found := cls.at(folder)).number:
+        if not (is_uri(folder) or os.path.isdir(f"{folder}/{FOLDER}")) or not (manifest := cls.at(folder)).number:
             raise UsageError(f"{escape(os.fspath(out))}: no pipeline has written here; 'dcpinspect pipeline run CAPTURES… -o OUT' does")
-        if not found.tables:
-            what = f"{escape(os.fspath(out))}: was written by a version of dcpinspect before its tables were Delta tables"
-            raise UsageError(f"{what}; run the pipeline again, which takes its packets from there")
-        return found
+        if not manifest.tables:
+            message = f"{escape(os.fspath(out))}: was written by a version of dcpinspect before its tables were Delta tables"
+            raise UsageError(f"{message}; run the pipeline again, which takes its packets from there")
+        return manifest
 
     @classmethod
     def _read(cls, path: str, folder: str, run: PipelineRun) -> Self:
@@ -215,26 +215,26 @@ class Manifest:
             content = json.loads(files.content(path))
             if content.get("format") not in ((FORMAT, WHOLE) if run.state else (BEFORE,)):
                 raise UsageError(f"{escape(path)}: is not of this version ({FORMAT}); run the pipeline into a new directory")
-            pieces, part_pieces = ([ManifestPiece(**one) for one in content.get(name, ())] for name in ("pieces", "part_pieces"))
+            pieces, part_pieces = ([ManifestPiece(**entry) for entry in content.get(name, ())] for name in ("pieces", "part_pieces"))
             units = read_pieces(f"{folder}/{FOLDER}", pieces) if pieces else list(enumerate(content["units"]))
-            parts = read_pieces(f"{folder}/{FOLDER}", part_pieces) if pieces else list(enumerate(content["parts"]))
-            found = cls(
+            part_entries = read_pieces(f"{folder}/{FOLDER}", part_pieces) if pieces else list(enumerate(content["parts"]))
+            manifest = cls(
                 folder,
                 run.number,
                 run.program,
                 content["options"],
                 content["points"],
-                [_read_unit(one) for _, one in sorted(units, key=lambda one: one[0])],
-                [_read_part(one) for _, one in parts],
+                [_read_unit(entry) for _, entry in sorted(units, key=lambda entry: entry[0])],
+                [_read_part(entry) for _, entry in part_entries],
                 run.tables,
                 run.state,
                 pieces=pieces,
                 part_pieces=part_pieces,
             )
-            return replace(found, kept=found)
+            return replace(manifest, kept=manifest)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            what = f"{escape(path)}: is damaged ({escape(str(error))})"
-            raise UsageError(f"{what}; run the pipeline into a new directory") from error
+            message = f"{escape(path)}: is damaged ({escape(str(error))})"
+            raise UsageError(f"{message}; run the pipeline into a new directory") from error
 
     @property
     def is_redacted(self) -> bool:
@@ -260,9 +260,9 @@ class Manifest:
     def table(self, name: str) -> DeltaTable:
         """Returns a table as this state has it, for reading only."""
         version = self.tables[name]
-        if (found := self.opened.get((name, version))) is None:
-            found = self.opened[name, version] = delta.settled(self.path(name), version)
-        return found
+        if (table := self.opened.get((name, version))) is None:
+            table = self.opened[name, version] = delta.settled(self.path(name), version)
+        return table
 
     def dataset(self, name: str) -> Any:
         """Returns a table as a dataset of Arrow, which skips files and row groups that cannot contain wanted rows."""
@@ -270,16 +270,16 @@ class Manifest:
 
     def files(self, name: str) -> list[str]:
         """Returns the absolute paths of the Parquet files of a table."""
-        return [self.path(f"{name}/{one}") for one in self.paths(name)]
+        return [self.path(f"{name}/{path}") for path in self.paths(name)]
 
     def compacted(self, name: str) -> list[tuple[dict[str, Any], list[str]]]:
         """Returns the files of a table that other programs have written, by partition. These files lack the columns of the partition."""
-        found: dict[tuple[Any, ...], list[str]] = {}
+        paths_by_partition: dict[tuple[Any, ...], list[str]] = {}
         by = PARTITIONS if name == "messages" else ()
         for path, values in delta.partitions(self.table(name), by):
             if not path.startswith(BATCH):
-                found.setdefault(values, []).append(self.path(f"{name}/{path}"))
-        return [(dict(zip(by, values, strict=True)), paths) for values, paths in found.items()]
+                paths_by_partition.setdefault(values, []).append(self.path(f"{name}/{path}"))
+        return [(dict(zip(by, values, strict=True)), paths) for values, paths in paths_by_partition.items()]
 
     @property
     def table_names(self) -> list[str]:
@@ -292,8 +292,8 @@ class Manifest:
 
     def bundled(self, number: int, keys: Sequence[bytes]) -> list[Bundled]:
         """Returns the bundles of some groups of a unit."""
-        one = self.units[number]
-        return [Bundled(self.path(name), number, one.base, keys, first, self.salt) for name, first in one.pieces]
+        unit = self.units[number]
+        return [Bundled(self.path(name), number, unit.base, keys, first, self.salt) for name, first in unit.pieces]
 
     def path(self, name: str) -> str:
         """Returns the absolute path of a file that the manifest names."""
@@ -302,11 +302,11 @@ class Manifest:
     @property
     def counting(self) -> list[int]:
         """Numbers of the units that count: readable, not replaced by a longer reading, and not expired."""
-        return [number for number, one in enumerate(self.units) if one.counts]
+        return [number for number, unit in enumerate(self.units) if unit.counts]
 
     def settled(self) -> Manifest:
         """Returns the manifest with the newest versions of the tables. Undoes changes of unfinished runs, and removes old files."""
-        opened = {}
+        open_tables = {}
         for name, last in self.tables.items():
             folder = self.path(name)
             newest = delta.opened(folder)
@@ -315,11 +315,11 @@ class Manifest:
                 delta.restore(folder, table.version(), self.number)
                 table = delta.opened(folder)
             delta.sweep(table)
-            opened[name, table.version()] = table
-        found = dict(opened.keys())
-        for name in SCHEMAS.keys() - found.keys():
+            open_tables[name, table.version()] = table
+        versions = dict(open_tables.keys())
+        for name in SCHEMAS.keys() - versions.keys():
             files.remove_folder(self.path(f"{name}/_delta_log"))  # a first run did not end
-        return replace(self, tables=found, opened=opened)
+        return replace(self, tables=versions, opened=open_tables)
 
     def with_tables(
         self, written: Mapping[str, WrittenAnew], messages: Sequence[Written], gone: Collection[ManifestPart] | None
@@ -340,12 +340,12 @@ class Manifest:
     def _committed(self, name: str, new: Sequence[Written], base: int | None, gone: Collection[str] | None) -> int:
         folder = self.path(name)
         form = delta.TableForm(SCHEMAS[name], *((PARTITIONS, BOUNDED) if name == "messages" else ()))
-        added = [delta.add_action(one.path.removeprefix(f"{folder}/"), one.size, one.statistics, form.by) for one in new]
+        added = [delta.add_action(written.path.removeprefix(f"{folder}/"), written.size, written.statistics, form.by) for written in new]
         return delta.commit(folder, form, added, run=self.number + 1, base=base, gone=gone)
 
-    def has_rows_of(self, part: ManifestPart, there: Mapping[str, Collection[str]]) -> bool:
+    def has_rows_of(self, manifest_part: ManifestPart, there: Mapping[str, Collection[str]]) -> bool:
         """Whether the tables still have the files of a part. ``there``: the files of each table."""
-        return all(name.removeprefix(f"{table}/") in there[table] for table, name in part.tables.items())
+        return all(name.removeprefix(f"{table}/") in there[table] for table, name in manifest_part.tables.items())
 
     def paths(self, name: str) -> list[str]:
         """Returns the files of a table, as paths in its folder; empty if there is no table yet."""
@@ -353,8 +353,8 @@ class Manifest:
 
     def of_parts_gone(self, name: str) -> list[str]:
         """Returns the files of a table that must be removed: no part has them any more, or other programs have written them."""
-        now = {part.tables.get(name, "").removeprefix(f"{name}/") for part in self.parts}
-        return [one for one in self.paths(name) if one not in now]
+        now = {manifest_part.tables.get(name, "").removeprefix(f"{name}/") for manifest_part in self.parts}
+        return [path for path in self.paths(name) if path not in now]
 
     def _without(self, gone: Collection[ManifestPart], base: int) -> tuple[int, list[str]]:
         """Returns the files of messages that must be removed with parts, and the version to remove them from.
@@ -363,13 +363,17 @@ class Manifest:
         """
         folder = self.path("messages")
         there = set(delta.paths(delta.opened(folder, base)))
-        own = {part.file: [one.removeprefix("messages/") for one in part.messages] for part in gone}
-        compacted = [part for part in gone if not there.issuperset(own[part.file])]
+        message_files = {manifest_part.file: [path.removeprefix("messages/") for path in manifest_part.messages] for manifest_part in gone}
+        compacted = [manifest_part for manifest_part in gone if not there.issuperset(message_files[manifest_part.file])]
         if compacted:
-            ids = [one for part in compacted for one in Part.from_bytes(files.content(self.path(part.file), self.salt)).opened_by.tolist()]
+            ids = [
+                path
+                for manifest_part in compacted
+                for path in Part.from_bytes(files.content(self.path(manifest_part.file), self.salt)).opened_by.tolist()
+            ]
             base = delta.without(folder, base, f"connection_id in ({', '.join(map(str, ids))})", self.number + 1)
             there = set(delta.paths(delta.opened(folder, base)))
-        return base, [name for part in gone for name in own[part.file] if name in there]
+        return base, [name for manifest_part in gone for name in message_files[manifest_part.file] if name in there]
 
     def divided(self, *, anew: bool = False) -> Manifest:
         """Returns the manifest divided into pieces for writing. ``anew``: all pieces are new."""
@@ -378,51 +382,51 @@ class Manifest:
             return replace(self, pieces=divided((), (), {}, run, attempt()), part_pieces=divided((), (), {}, run, attempt()))
         last, now = last_of(before.units), last_of(self.units)
         # its problem was only a note while the capture was the last of its point
-        changed = {one.batch for point, one in last.items() if now.get(point) is not one and one.report.problems}
+        changed = {entry.batch for point, entry in last.items() if now.get(point) is not entry and entry.report.problems}
         for pair in zip_longest(before.units, self.units):
             if pair[0] is not pair[1]:
-                changed.update(one.batch for one in pair if one is not None)
-        parts = ({id(one): one for one in side} for side in (before.parts, self.parts))
-        old, new = parts
-        others = {one.batch for number, one in (old | new).items() if not (number in old and number in new)}
-        units_of, parts_of = (Counter(one.batch for one in side) for side in (self.units, self.parts))
+                changed.update(entry.batch for entry in pair if entry is not None)
+        entries_by_side = ({id(entry): entry for entry in side} for side in (before.parts, self.parts))
+        old, new = entries_by_side
+        changed_batches = {entry.batch for number, entry in (old | new).items() if not (number in old and number in new)}
+        units_of, parts_of = (Counter(entry.batch for entry in side) for side in (self.units, self.parts))
         return replace(
             self,
             pieces=divided(before.pieces, changed, units_of, run, attempt()),
-            part_pieces=divided(before.part_pieces, others, parts_of, run, attempt()),
+            part_pieces=divided(before.part_pieces, changed_batches, parts_of, run, attempt()),
         )
 
     def _has_pieces(self, name: str) -> bool:
         """Whether a table still has exactly the files of the pieces, so that nobody has compacted them."""
         assert self.kept is not None
-        return {one.rows for one in self.kept.pieces} == set(self.paths(name))
+        return {piece.rows for piece in self.kept.pieces} == set(self.paths(name))
 
     def replaced(self, name: str) -> list[str]:
         """Returns the files of a table in pieces that must be removed, because their pieces are written again."""
-        stay = {one.rows for one in self.pieces}
-        return [one for one in self.paths(name) if one not in stay]
+        stay = {path.rows for path in self.pieces}
+        return [path for path in self.paths(name) if path not in stay]
 
     def commit(self) -> Manifest:
         """Makes this the newest state, with the next number. Raises UsageError if another run was quicker."""
         run = self.number + 1
-        found = self if any(one.run == run for one in self.pieces) else self.divided(anew=True)
-        found = replace(found, number=run, state=f"{run}-{attempt()}.json")
-        for pieces, everything in ((found.pieces, found.units), (found.part_pieces, found.parts)):
+        manifest = self if any(each_piece.run == run for each_piece in self.pieces) else self.divided(anew=True)
+        manifest = replace(manifest, number=run, state=f"{run}-{attempt()}.json")
+        for pieces, everything in ((manifest.pieces, manifest.units), (manifest.part_pieces, manifest.parts)):
             for piece in pieces:
                 if piece.run == run:
                     write_piece(self.path(FOLDER), piece, everything)
         content = {
             "format": FORMAT,
-            "options": dict(found.options),
-            "points": dict(found.points),
-            "pieces": [asdict(one) for one in found.pieces],
-            "part_pieces": [asdict(one) for one in found.part_pieces],
+            "options": dict(manifest.options),
+            "points": dict(manifest.points),
+            "pieces": [asdict(each_piece) for each_piece in manifest.pieces],
+            "part_pieces": [asdict(each_piece) for each_piece in manifest.part_pieces],
         }
-        files.write(self.path(f"{FOLDER}/{found.state}"), json.dumps(content).encode())
+        files.write(self.path(f"{FOLDER}/{manifest.state}"), json.dumps(content).encode())
         _commits[self.out] = False
-        runs.commit(self.out, PipelineRun(found.number, found.program, found.tables, found.state))
+        runs.commit(self.out, PipelineRun(manifest.number, manifest.program, manifest.tables, manifest.state))
         _commits[self.out] = True
-        return replace(found, kept=found)
+        return replace(manifest, kept=manifest)
 
     def clean(self, since: int = 0) -> None:
         """Removes files that are no longer needed: of unfinished runs, of attempts that do not count, and of runs that were replaced.
@@ -431,14 +435,18 @@ class Manifest:
         long as a reader may use an older version. An attempt may still be writing, so files that cannot be removed stay.
         """
         bundles = [name for one in self.units if one.counts for piece, _ in one.pieces for name in (piece, f"{piece}.index")]
-        parts = [f"{part.file}{ending}" for part in self.parts for ending in ("", FEW, GAPS, ".keys", ".paths")]
-        beside = [name for part in self.parts for name in (part.state, *part.looks, *part.ending_looks, *part.keys)]
-        self._keep((RAW, PARTS), {*bundles, *parts, *beside}, since=since)
+        part_files = [f"{manifest_part.file}{ending}" for manifest_part in self.parts for ending in ("", FEW, GAPS, ".keys", ".paths")]
+        beside = [
+            name
+            for manifest_part in self.parts
+            for name in (manifest_part.state, *manifest_part.looks, *manifest_part.ending_looks, *manifest_part.keys)
+        ]
+        self._keep((RAW, PARTS), {*bundles, *part_files, *beside}, since=since)
         for name in SCHEMAS:
-            own: set[str] = set()
+            table_files: set[str] = set()
             if name in self.tables:
-                own = {f"{name}/{one}" for one in delta.paths(self.table(name))}
-            self._keep((name,), own, since=self.number if own or name in self.tables else 0)
+                table_files = {f"{name}/{one}" for one in delta.paths(self.table(name))}
+            self._keep((name,), table_files, since=self.number if table_files or name in self.tables else 0)
         if self.tables and not since:
             delta.sweep(delta.opened(self.path(runs.TABLE)))
             states = {self.state, *(one.state for one in (*self.pieces, *self.part_pieces))}
@@ -469,7 +477,7 @@ class Manifest:
             yield
             return
         folder, lock = Path(self.path(FOLDER)), Path(self.path(f"{FOLDER}/lock"))
-        new = [one for one in (folder, *folder.parents) if not one.exists()]
+        new = [new_folder for new_folder in (folder, *folder.parents) if not new_folder.exists()]
 
         def undo() -> None:
             if self.out in _commits:  # what counts is not known just now, or it is this run
@@ -478,9 +486,9 @@ class Manifest:
                 self.at(self.out).take_back()
             if new:
                 lock.unlink()
-            for one in new:
+            for new_folder in new:
                 with suppress(OSError):  # the folder is not empty if something was committed
-                    one.rmdir()
+                    new_folder.rmdir()
 
         _commits.pop(self.out, None)
         folder.mkdir(parents=True, exist_ok=True)
@@ -521,7 +529,7 @@ _OURS = (RAW, PARTS, runs.TABLE, *SCHEMAS)
 
 def last_of(units: Iterable[Read]) -> dict[str, Read]:
     """Returns the last readable capture of each point."""
-    return {one.unit.point: one for one in units if not one.continued and not one.is_bad}
+    return {unit.unit.point: unit for unit in units if not unit.continued and not unit.is_bad}
 
 
 def _read_part(content: dict[str, Any]) -> ManifestPart:
@@ -531,7 +539,7 @@ def _read_part(content: dict[str, Any]) -> ManifestPart:
 
 def _read_unit(content: dict[str, Any]) -> Read:
     report = dict(content["report"])
-    report["problems"] = [tuple(one) for one in report["problems"]]
-    report["joins"], report["tunnels"] = ([tuple(one) for one in report[name]] for name in ("joins", "tunnels"))
+    report["problems"] = [tuple(values) for values in report["problems"]]
+    report["joins"], report["tunnels"] = ([tuple(values) for values in report[name]] for name in ("joins", "tunnels"))
     more = tuple((name, first) for name, first in content.get("more", ()))
     return Read(**{**content, "unit": Unit(**content["unit"]), "report": ScanReport(**report), "more": more})

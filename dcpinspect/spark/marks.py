@@ -58,18 +58,20 @@ class Marker:
         rows = np.flatnonzero(count)
         if not len(rows):
             return
-        known, top = len(self._limit), int(groups[rows].max()) + 1
-        if top > known:
+        known_groups, top = len(self._limit), int(groups[rows].max()) + 1
+        if top > known_groups:
             self._limit = grown(self._limit, top)
-            self._limit[known:] = 1 << 32
-        of = np.repeat(rows, count[rows])
-        step = EVERY * (np.arange(len(of)) - np.repeat(np.cumsum(count[rows]) - count[rows], count[rows])) + first[of]
-        place = (((tcp[of, SEQ] + step) & 0xFFFF_FFFF) // EVERY * _SPREAD) & 0xFFFF_FFFF
-        owner, offset = groups[of], tcp[of, PAYLOAD] + step
-        chosen = np.arange(len(of))
-        while len(chosen := chosen[place[chosen] < self._limit[owner[chosen]]]):  # after each batch of places, fewer of the others count
-            some, chosen = chosen[:_BATCH], chosen[_BATCH:]
-            self._look(data, owner[some], offset[some], place[some])
+            self._limit[known_groups:] = 1 << 32
+        row_of = np.repeat(rows, count[rows])
+        step = EVERY * (np.arange(len(row_of)) - np.repeat(np.cumsum(count[rows]) - count[rows], count[rows])) + first[row_of]
+        spread = (((tcp[row_of, SEQ] + step) & 0xFFFF_FFFF) // EVERY * _SPREAD) & 0xFFFF_FFFF
+        owner, offset = groups[row_of], tcp[row_of, PAYLOAD] + step
+        candidates = np.arange(len(row_of))
+        while len(
+            candidates := candidates[spread[candidates] < self._limit[owner[candidates]]]
+        ):  # after each batch of places, fewer of the others count
+            batch_rows, candidates = candidates[:_BATCH], candidates[_BATCH:]
+            self._look(data, owner[batch_rows], offset[batch_rows], spread[batch_rows])
 
     def _look(self, data: Bytes, groups: Column, offset: Column, place: Column) -> None:
         octets = data[offset[:, None] + np.arange(_BYTES)]
@@ -77,15 +79,15 @@ class Marker:
         varied = np.flatnonzero((np.diff(ordered, axis=1) != 0).sum(axis=1) + 1 >= _VARIED)
         words = octets[varied].view(np.uint64)
         hashes = np.zeros(len(varied), np.uint64)
-        for one in range(words.shape[1]):
-            hashes = (hashes ^ words[:, one]) * _MIX
+        for word in range(words.shape[1]):
+            hashes = (hashes ^ words[:, word]) * _MIX
             hashes ^= hashes >> np.uint64(29)
         marks, groups = (place[varied].astype(np.uint64) << np.uint64(32)) | (hashes & _LOW), groups[varied]
         for group in np.unique(groups).tolist():
-            found = np.union1d(self._marks.get(group, marks[:0]), marks[groups == group])[:MOST]
-            self._marks[group] = found
-            if len(found) == MOST:
-                self._limit[group] = int(found[-1] >> np.uint64(32)) + 1
+            group_marks = np.union1d(self._marks.get(group, marks[:0]), marks[groups == group])[:MOST]
+            self._marks[group] = group_marks
+            if len(group_marks) == MOST:
+                self._limit[group] = int(group_marks[-1] >> np.uint64(32)) + 1
 
     def of(self, group: int) -> GroupMarks:
         """Returns the marks of a group, the lowest first."""
@@ -97,9 +99,9 @@ def together(sketches: Sequence[GroupMarks]) -> GroupMarks:
     return np.unique(np.concatenate([np.empty(0, np.uint64), *sketches]))[:MOST]
 
 
-def are_same(one: GroupMarks, two: GroupMarks) -> bool:
+def are_same(marks_a: GroupMarks, marks_b: GroupMarks) -> bool:
     """Whether two groups have the same bytes in the same places, as far as both have marks."""
-    bound = min(marks[-1] if len(marks) == MOST else _NONE for marks in (one, two))
-    mine, theirs = one[one <= bound], two[two <= bound]
-    shared = len(np.intersect1d(mine, theirs, assume_unique=True))
-    return shared >= SHARED and shared * SHARE >= min(len(mine), len(theirs))
+    bound = min(marks[-1] if len(marks) == MOST else _NONE for marks in (marks_a, marks_b))
+    marks_one, marks_two = marks_a[marks_a <= bound], marks_b[marks_b <= bound]
+    shared = len(np.intersect1d(marks_one, marks_two, assume_unique=True))
+    return shared >= SHARED and shared * SHARE >= min(len(marks_one), len(marks_two))

@@ -88,11 +88,11 @@ class MessageFiles:
         for start, end in pairwise(edges.tolist()):
             cuts = _cuts(begun, start, end)
             for first in range(0, len(cuts) - 1, TAKEN):
-                here = cuts[first : first + TAKEN + 1]
-                sorted_here = table.take(order[here[0] : here[-1]])
+                cuts_taken = cuts[first : first + TAKEN + 1]
+                sorted_here = table.take(order[cuts_taken[0] : cuts_taken[-1]])
                 self._open(sorted_here, int(day[order[start]]))
-                for one, two in pairwise(here):
-                    self._write(sorted_here.slice(one - here[0], two - one))
+                for cut, next_cut in pairwise(cuts_taken):
+                    self._write(sorted_here.slice(cut - cuts_taken[0], next_cut - cut))
 
     def _open(self, table: Any, day: int) -> None:
         """Opens a file for this day with the columns of the table, unless the open file fits."""
@@ -133,6 +133,6 @@ def _cuts(begun: Column, start: int, end: int) -> list[int]:
     cuts = [start]
     while cuts[-1] + GROUP < end:
         last = cuts[-1] + GROUP
-        place = int(begun[np.searchsorted(begun, last, side="right") - 1])
-        cuts.append(place if place > cuts[-1] + GROUP // 2 else last)
+        begin = int(begun[np.searchsorted(begun, last, side="right") - 1])
+        cuts.append(begin if begin > cuts[-1] + GROUP // 2 else last)
     return [*cuts, end]

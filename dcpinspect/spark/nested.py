@@ -32,14 +32,14 @@ def nested(tasks: Tasks, what: str, work: Callable[[Item, Tasks], Result], item:
     ``work`` starts again after each use of its tasks, so it must do the same each time. ``what``: describes the work. ``stem``: path of
     temporary files.
     """
-    found: list[Sequence[_Stored]] = []
-    (given,) = _stored([pickle.dumps(item)], stem, salt)  # with many captures it is large
+    results: list[Sequence[_Stored]] = []
+    (stored_item,) = _stored([pickle.dumps(item)], stem, salt)  # with many captures it is large
     while True:
-        inner = partial(_tried, work=work, processors=tasks.processors, found=found, stem=stem, salt=salt)
-        (ended,) = tasks.each(what, inner, [given], [0])
+        inner = partial(_tried, work=work, processors=tasks.processors, found=results, stem=stem, salt=salt)
+        (ended,) = tasks.each(what, inner, [stored_item], [0])
         if isinstance(ended, _Wanted):
-            found += ended.done
-            found.append(tasks.each(ended.what, partial(_done, stem=stem, salt=salt), ended.items, ended.sizes))
+            results += ended.done
+            results.append(tasks.each(ended.what, partial(_done, stem=stem, salt=salt), ended.items, ended.sizes))
         elif isinstance(ended, _Failed):
             raise (OutputError if ended.is_output else UsageError)(ended.text)
         else:
@@ -116,11 +116,11 @@ class _Inner:
         if not items:
             return []
         if self._found:
-            return [one.read(self._salt) for one in self._found.pop(0)]
+            return [stored.read(self._salt) for stored in self._found.pop(0)]
         if not is_little(sizes):
             done = [_stored(results, self._stem, self._salt) for results in self._done]
-            wanted = [pickle.dumps((work, item)) for item in items]
-            raise _NeedError(_Wanted(what, _stored(wanted, self._stem, self._salt), sizes, done))
+            pickled_work = [pickle.dumps((work, item)) for item in items]
+            raise _NeedError(_Wanted(what, _stored(pickled_work, self._stem, self._salt), sizes, done))
         results = [work(item) for item in items]
         self._done.append(list(map(pickle.dumps, results)))  # now, since the work may change them
         return results
@@ -145,19 +145,19 @@ def _tried(
 
 def _done(item: _Stored, *, stem: str, salt: Salt | None) -> _Stored:
     """Does the work of an inner task, and returns where its result is."""
-    work, given = item.read(salt)
-    return _stored([pickle.dumps(work(given))], stem, salt)[0]
+    work, work_item = item.read(salt)
+    return _stored([pickle.dumps(work(work_item))], stem, salt)[0]
 
 
 def _stored(pickled: Sequence[bytes], stem: str, salt: Salt | None) -> list[_Stored]:
     """Writes pickled objects to a file, and returns where they are."""
-    path, start, found = f"{stem}.{attempt()}.objects", 0, []
+    path, start, stored = f"{stem}.{attempt()}.objects", 0, []
     with files.created(path, salt) as stream:
         for data in pickled:
             stream.write(data)
-            found.append(_Stored(path, start, len(data), _digest(data)))
+            stored.append(_Stored(path, start, len(data), _digest(data)))
             start += len(data)
-    return found
+    return stored
 
 
 def _digest(data: bytes) -> bytes:

@@ -41,12 +41,14 @@ def write_tables(found_in: RunResults, batch: int, there: Mapping[str, Sequence[
     tables: dict[str, Records] = {name: getattr(made, name) for name in NAMES if name not in SET_APART}
     assert everything.checker is not None
     checker = everything.checker.only(ORDINARY)
-    found = checker.findings(everything.links, everything.coverage)
-    tables["vbuckets"] = with_counts(tables["vbuckets"], found, checker.clients(everything.links))
-    tables["findings"] = finding_records(found, RULES, everything.files)
+    findings = checker.findings(everything.links, everything.coverage)
+    tables["vbuckets"] = with_counts(tables["vbuckets"], findings, checker.clients(everything.links))
+    tables["findings"] = finding_records(findings, RULES, everything.files)
     arrow = {name: pieces(name, records) for name, records in tables.items()}
     arrow["connections"] = iter([_connections(pa.concat_tables(arrow["connections"]), found_in)])
-    paths = pa.concat_tables([PATHS.empty_table(), *(read_paths(manifest.path(part.file)) for part in manifest.parts if part.is_copy)])
+    paths = pa.concat_tables(
+        [PATHS.empty_table(), *(read_paths(manifest.path(manifest_part.file)) for manifest_part in manifest.parts if manifest_part.is_copy)]
+    )
     arrow["paths"] = iter([paths.sort_by([("first_time_ns", "ascending"), ("direction", "ascending")])])
     return {name: written_anew(f"{manifest.out}/{name}", f"{BATCH}{batch}", rows, there[name]) for name, rows in arrow.items()}
 
@@ -54,7 +56,7 @@ def write_tables(found_in: RunResults, batch: int, there: Mapping[str, Sequence[
 def write_captures(manifest: Manifest, batch: int) -> dict[str, WrittenAnew]:
     """Writes what a run changes in the tables of captures and their problems. Returns the changes by table."""
     pieced: dict[str, list[Written]] = {}
-    for piece in (one for one in manifest.pieces if one.run == batch):
+    for piece in (new_piece for new_piece in manifest.pieces if new_piece.run == batch):
         rows = {
             "captures": _captures(manifest, piece.batches),
             "bad": pa.Table.from_pylist(list(problems(manifest, piece.batches)), schema=BAD),
@@ -70,26 +72,30 @@ def _connections(table: Any, found_in: RunResults) -> Any:
     copies = kept(
         "connections", found_in.copies.tracker.tables(found_in.copies.links, found_in.copies.files).by_name["connections"].arrow()
     )
-    places: dict[frozenset[str], list[tuple[int, int]]] = {}
+    connections_between: dict[frozenset[str], list[tuple[int, int]]] = {}
     ends = zip(*(rows[name].to_pylist() for name in ("client", "server", "first_time_ns", "connection_id")), strict=True)
-    for client, server, first, one in ends:
-        places.setdefault(frozenset((client, server)), []).append((first, one))
-    originals = {(escape(one.point), _ends(here)): _ends(there) for one, _ in found_in.copied for here, there in one.originals.items()}
-    found = _placed(copies, found_in.copies, found_in.copied)
-    of = [
-        _nearest(places, originals.get((row["capture_point"], ends), ends), row["first_time_ns"])
-        for row in found.select(["client", "server", "first_time_ns", "capture_point"]).to_pylist()
+    for client, server, first, connection_id in ends:
+        connections_between.setdefault(frozenset((client, server)), []).append((first, connection_id))
+    originals = {
+        (escape(connection_id.point), _ends(ends_here)): _ends(there)
+        for connection_id, _ in found_in.copied
+        for ends_here, there in connection_id.originals.items()
+    }
+    copy_rows = _placed(copies, found_in.copies, found_in.copied)
+    original_ids = [
+        _nearest(connections_between, originals.get((row["capture_point"], ends), ends), row["first_time_ns"])
+        for row in copy_rows.select(["client", "server", "first_time_ns", "capture_point"]).to_pylist()
         for ends in [frozenset((row["client"], row["server"]))]
     ]
-    found = found.set_column(found.schema.get_field_index("duplicate_of"), "duplicate_of", pa.array(of, pa.int64()))
-    found = found.set_column(found.schema.get_field_index("connection"), "connection", pa.nulls(len(found), pa.int64()))
-    return pa.concat_tables([rows, found])
+    copy_rows = copy_rows.set_column(copy_rows.schema.get_field_index("duplicate_of"), "duplicate_of", pa.array(original_ids, pa.int64()))
+    copy_rows = copy_rows.set_column(copy_rows.schema.get_field_index("connection"), "connection", pa.nulls(len(copy_rows), pa.int64()))
+    return pa.concat_tables([rows, copy_rows])
 
 
 def _nearest(places: Mapping[frozenset[str], Sequence[tuple[int, int]]], ends: frozenset[str], first_ns: int) -> int | None:
     """Returns the connection between two ends that began nearest to this time."""
-    known = places.get(ends)
-    return None if known is None else min(known, key=lambda place: abs(place[0] - first_ns))[1]
+    candidates = places.get(ends)
+    return None if candidates is None else min(candidates, key=lambda connection: abs(connection[0] - first_ns))[1]
 
 
 def _ends(key: str) -> frozenset[str]:
@@ -103,11 +109,11 @@ def _placed(table: Any, everything: Merged, parts: Sequence[tuple[ManifestPart, 
     """Returns the connections of parts, with their ids and points."""
     count = 1 + max((link.number for link in everything.links), default=0)
     ids, points = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    names = list(dict.fromkeys(one.point for one, _ in parts))
-    for (one, begun), numbers in zip(parts, everything.numbers, strict=False):  # if there are no parts, one empty part stands in for them
-        chosen = numbers[1:] < count
-        ids[numbers[1:][chosen]] = begun[chosen]
-        points[numbers[1:][chosen]] = names.index(one.point)
+    names = list(dict.fromkeys(part.point for part, _ in parts))
+    for (part, begun), numbers in zip(parts, everything.numbers, strict=False):  # if there are no parts, one empty part stands in for them
+        is_row = numbers[1:] < count
+        ids[numbers[1:][is_row]] = begun[is_row]
+        points[numbers[1:][is_row]] = names.index(part.point)
     number = table["connection"].to_numpy()
     columns = {name: table[name] for name in table.column_names}
     columns["connection_id"] = pa.array(ids[number])
@@ -120,26 +126,26 @@ def _captures(manifest: Manifest, batches: Container[int]) -> Any:
     """Returns the table of the captures that these runs have read. A file that has grown has one row: that of its last reading."""
     rows = []
     last = last_of(manifest.units)
-    for one in manifest.units:
-        if one.continued or one.batch not in batches:
+    for unit in manifest.units:
+        if unit.continued or unit.batch not in batches:
             continue
-        report = one.report
+        report = unit.report
         rows.append(
             {
-                "file": escape(one.unit.name),
-                "capture_point": escape(one.unit.point),
-                "path": escape(one.unit.path),
-                "state": _state(one, last),
+                "file": escape(unit.unit.name),
+                "capture_point": escape(unit.unit.point),
+                "path": escape(unit.unit.path),
+                "state": _state(unit, last),
                 "format": report.format or None,
-                "bytes": report.size if not one.is_bad else one.unit.size,
+                "bytes": report.size if not unit.is_bad else unit.unit.size,
                 "first_time": None if report.first_ns is None else report.first_ns // 1000,
                 "first_time_ns": report.first_ns,
                 "last_time": None if report.last_ns is None else report.last_ns // 1000,
                 "last_time_ns": report.last_ns,
                 "packets": report.packets,
                 "used": report.shipped,
-                "problems": len(report.problems) + one.is_bad,
-                "batch": one.batch,
+                "problems": len(report.problems) + unit.is_bad,
+                "batch": unit.batch,
             }
         )
     return pa.Table.from_pylist(rows, schema=CAPTURES)
@@ -148,7 +154,7 @@ def _captures(manifest: Manifest, batches: Container[int]) -> Any:
 def states(manifest: Manifest, batches: Container[int] | None = None) -> list[str]:
     """Returns the states of captures: ``ok``, ``damaged``, ``bad``, or ``expired``. ``batches``: only of these runs."""
     last = last_of(manifest.units)
-    return [_state(one, last) for one in manifest.units if not one.continued and (batches is None or one.batch in batches)]
+    return [_state(unit, last) for unit in manifest.units if not unit.continued and (batches is None or unit.batch in batches)]
 
 
 def _state(one: Read, last: Mapping[str, Read]) -> str:
@@ -156,28 +162,28 @@ def _state(one: Read, last: Mapping[str, Read]) -> str:
         return "expired"
     if one.is_bad:
         return "bad"
-    is_whole = all(_severity(one, what, last) == "note" for _, what in one.report.problems)
+    is_whole = all(_severity(one, problem, last) == "note" for _, problem in one.report.problems)
     return "ok" if is_whole else "damaged"
 
 
 def problems(manifest: Manifest, batches: Container[int] | None = None) -> Iterable[dict[str, Any]]:
     """Yields the problems of captures, row by row. ``batches``: only of captures that these runs read."""
     last = last_of(manifest.units)
-    for one in manifest.units:
-        if one.continued or one.expired or (batches is not None and one.batch not in batches):
+    for unit in manifest.units:
+        if unit.continued or unit.expired or (batches is not None and unit.batch not in batches):
             continue
-        place = {"file": escape(one.unit.name), "capture_point": escape(one.unit.point)}
-        if one.report.error is not None:
-            yield {**place, "severity": "error", "offset": None, "what": escape(one.report.error)}
-        for offset, what in one.report.problems:
-            yield {**place, "severity": _severity(one, what, last), "offset": offset, "what": escape(what)}
+        columns = {"file": escape(unit.unit.name), "capture_point": escape(unit.unit.point)}
+        if unit.report.error is not None:
+            yield {**columns, "severity": "error", "offset": None, "what": escape(unit.report.error)}
+        for offset, problem in unit.report.problems:
+            yield {**columns, "severity": _severity(unit, problem, last), "offset": offset, "what": escape(problem)}
 
 
 def damage(manifest: Manifest) -> str:
     """Returns the problems of captures in a few words."""
-    found = list(problems(manifest))
-    unread = sum(row["severity"] == "error" for row in found)
-    damaged = damage_of((row["file"], row["what"]) for row in found if row["severity"] == "warning")
+    problem_rows = list(problems(manifest))
+    unread = sum(row["severity"] == "error" for row in problem_rows)
+    damaged = damage_of((row["file"], row["what"]) for row in problem_rows if row["severity"] == "warning")
     return " · ".join(filter(None, [f"{counted(unread, 'file')} could not be read" if unread else "", damaged]))
 
 
@@ -197,5 +203,5 @@ def rows_of(manifest: Manifest) -> Mapping[str, int]:
 
 def findings_of(manifest: Manifest) -> dict[str, int]:
     """Returns the number of findings by severity, the worst first."""
-    found = Counter(manifest.dataset("findings").to_table(columns=["severity"])["severity"].to_pylist())
-    return {severity: found[severity] for severity in SEVERITIES if severity in found}
+    severity_counts = Counter(manifest.dataset("findings").to_table(columns=["severity"])["severity"].to_pylist())
+    return {severity: severity_counts[severity] for severity in SEVERITIES if severity in severity_counts}

@@ -70,13 +70,13 @@ def write_paths(part: str, work: Work, reading: Reading, answers: AnswerTimes) -
         with original.reading() as counting:
             for batch in counting:
                 waited.feed(batch)
-        found = paths(PointTap("a", original, counting, waited), PointTap("b", work, reading, answers)).arrow()
-        places = {"a": (original.point, counting), "b": (work.point, reading)}
-        for side, (point, told) in places.items():
-            numbers = found[f"{side}_connection"].to_numpy()
-            found = found.append_column(f"{side}_connection_id", pa.array(ids(told)[numbers]))
-            found = found.append_column(f"{side}_capture_point", pa.array([escape(point)] * len(found), pa.string()))
-        tables.append(found.select(PATHS.names))
+        path_table = paths(PointTap("a", original, counting, waited), PointTap("b", work, reading, answers)).arrow()
+        sides = {"a": (original.point, counting), "b": (work.point, reading)}
+        for side, (point, side_reading) in sides.items():
+            numbers = path_table[f"{side}_connection"].to_numpy()
+            path_table = path_table.append_column(f"{side}_connection_id", pa.array(ids(side_reading)[numbers]))
+            path_table = path_table.append_column(f"{side}_capture_point", pa.array([escape(point)] * len(path_table), pa.string()))
+        tables.append(path_table.select(PATHS.names))
     path = f"{part}.paths"
     with files.created(path) as stream, pa.ipc.new_file(stream, PATHS) as file:
         file.write_table(pa.concat_tables(tables))

@@ -63,18 +63,18 @@ def divided(
     def size(piece: ManifestPiece) -> int:
         return sum(count for batch, count in rows.items() if batch in piece.batches)
 
-    found = [new(one.low, one.high) if any(batch in one.batches for batch in changed) else one for one in before]
-    found.append(new(found[-1].high + 1 if found else 0, run))
-    while len(found) > 1 and 2 * size(found[-1]) > size(found[-2]):
-        found[-2:] = [new(found[-2].low, found[-1].high)]
-    return found
+    pieces = [new(earlier.low, earlier.high) if any(batch in earlier.batches for batch in changed) else earlier for earlier in before]
+    pieces.append(new(pieces[-1].high + 1 if pieces else 0, run))
+    while len(pieces) > 1 and 2 * size(pieces[-1]) > size(pieces[-2]):
+        pieces[-2:] = [new(pieces[-2].low, pieces[-1].high)]
+    return pieces
 
 
 def write(folder: str, piece: ManifestPiece, everything: Sequence[Any]) -> None:
     """Writes the captures or parts of a piece, each with its number in ``everything``."""
     from dcpinspect.zstd import zstd  # deferred: pieces are rarely written
 
-    content = [[number, asdict(one)] for number, one in enumerate(everything) if one.batch in piece.batches]
+    content = [[number, asdict(entry)] for number, entry in enumerate(everything) if entry.batch in piece.batches]
     files.write(f"{folder}/{piece.state}", zstd.compress(json.dumps(content).encode(), 1))
 
 
@@ -82,10 +82,10 @@ def read(folder: str, pieces: Sequence[ManifestPiece]) -> list[tuple[int, Any]]:
     """Reads all captures or parts in pieces, as JSON values, each with its number. Raises OSError, ValueError."""
     from dcpinspect.zstd import zstd  # deferred, as above
 
-    found: list[tuple[int, Any]] = []
+    entries: list[tuple[int, Any]] = []
     for piece in pieces:
         try:
-            found += json.loads(zstd.decompress(files.content(f"{folder}/{piece.state}")))
+            entries += json.loads(zstd.decompress(files.content(f"{folder}/{piece.state}")))
         except zstd.ZstdError as error:
             raise ValueError(str(error)) from error
-    return found
+    return entries

@@ -116,8 +116,8 @@ def asked(
     salt_file: Path | None = None,
 ) -> Options:
     """Checks the arguments of a program, and returns the options of the run. Raises UsageError."""
-    if on_error not in (known := ("keep", "fail")):
-        raise UsageError(f"on_error {escape(on_error)}: is not known; write {' or '.join(known)}")
+    if on_error not in (choices := ("keep", "fail")):
+        raise UsageError(f"on_error {escape(on_error)}: is not known; write {' or '.join(choices)}")
     for port in ports:
         if not 0 < port < 1 << 16:
             raise UsageError(f"ports: {port} is no port; write numbers from 1 to 65535")
@@ -170,7 +170,7 @@ def expire(options: Options, before_ns: int, tasks_of: TasksOf) -> Summary:
 
 def _with_options(manifest: Manifest, options: Options) -> Manifest:
     """Returns the manifest with the options of the run, which must be those of the runs before. Raises UsageError."""
-    asked = {
+    run_options = {
         "capture_point": options.point_rule if options.point_rule is None else check_rule(options.point_rule),
         "extra_ports": None if options.extra_ports is None else sorted(set(options.extra_ports)),
         "find_ports": options.find_ports,
@@ -179,12 +179,12 @@ def _with_options(manifest: Manifest, options: Options) -> Manifest:
         raise UsageError(f"--keylog: {escape(options.out)} was made with one; give it again, or name a new directory")
     if not manifest.number:
         usual: dict[str, Any] = {"capture_point": BY_DIRECTORY, "extra_ports": [], "find_ports": False, "decrypted": False}
-        manifest = replace(manifest, options={**usual, **{name: value for name, value in asked.items() if value is not None}})
+        manifest = replace(manifest, options={**usual, **{name: value for name, value in run_options.items() if value is not None}})
         if not options.redacts:
             return manifest.with_salt(options.salt_file)
         salt = Salt.of(manifest.out, options.salt_file, makes=True)
         return replace(manifest, options={**manifest.options, "redacted": salt.mark}, salt=salt)
-    for name, value in asked.items():
+    for name, value in run_options.items():
         if value is not None and value != manifest.options[name]:
             option = "--capture-point" if name == "capture_point" else "--port"
             raise UsageError(f"{option}: {escape(options.out)} was made with another one; leave it out, or name a new directory")
@@ -211,22 +211,22 @@ class _Run:
     def run(self, paths: Mapping[str, str], tasks_of: TasksOf) -> Summary:
         manifest = self.manifest
         with self._timed("whole"):
-            before = [one.unit for one in manifest.units if not one.continued]
-            found, points = units_of(paths, manifest.options["capture_point"], manifest.points, before)
-            is_many = sum(not unit.head for unit in found) > FEW
-            new = [] if is_many else self._new([digested(unit) if not unit.head else unit for unit in found])
+            before = [unit_read.unit for unit_read in manifest.units if not unit_read.continued]
+            units, points = units_of(paths, manifest.options["capture_point"], manifest.points, before)
+            is_many = sum(not unit.head for unit in units) > FEW
+            new = [] if is_many else self._new([digested(unit) if not unit.head else unit for unit in units])
             is_stale = bool(manifest.number) and manifest.program != program()
-            opened = _opened(manifest, self.options.secrets)
-            if not (new or is_many or is_stale or opened) and manifest.number:
+            opened_parts = _opened(manifest, self.options.secrets)
+            if not (new or is_many or is_stale or opened_parts) and manifest.number:
                 return self._as_before()
             start = time.monotonic()
             with tasks_of() as tasks:
                 self._took("start", start)
                 if is_many:
-                    new = self._new(_digested(tasks, found))
-                    if not (new or is_stale or opened) and manifest.number:
+                    new = self._new(_digested(tasks, units))
+                    if not (new or is_stale or opened_parts) and manifest.number:
                         return self._as_before()
-                self._work(tasks, replace(manifest, points=points, program=program()), new, is_stale=is_stale, opened=opened)
+                self._work(tasks, replace(manifest, points=points, program=program()), new, is_stale=is_stale, opened=opened_parts)
         return self.summary
 
     def _new(self, found: Sequence[Unit]) -> list[Unit]:
@@ -237,16 +237,16 @@ class _Run:
 
     def expire(self, before_ns: int, tasks_of: TasksOf) -> Summary:
         manifest, last = self.manifest, plan.last_times(self.manifest.units)
-        gone = [one.counts and time_ns is not None and time_ns < before_ns for one, time_ns in zip(manifest.units, last, strict=True)]
-        self.summary.expired = sum(is_gone and not one.begins for one, is_gone in zip(manifest.units, gone, strict=True))
+        gone = [unit.counts and time_ns is not None and time_ns < before_ns for unit, time_ns in zip(manifest.units, last, strict=True)]
+        self.summary.expired = sum(is_gone and not unit.begins for unit, is_gone in zip(manifest.units, gone, strict=True))
         if not any(gone):
             return self._as_before()
-        units = [replace(one, expired=True) if is_gone else one for one, is_gone in zip(manifest.units, gone, strict=True)]
-        with_secrets = {one.unit.point for one, is_gone in zip(manifest.units, gone, strict=True) if is_gone and one.report.secrets}
+        units = [replace(unit, expired=True) if is_gone else unit for unit, is_gone in zip(manifest.units, gone, strict=True)]
+        with_secrets = {unit.unit.point for unit, is_gone in zip(manifest.units, gone, strict=True) if is_gone and unit.report.secrets}
         with self._timed("whole"), tasks_of() as tasks:
-            is_stale, opened = manifest.program != program(), _opened(manifest, self.options.secrets)
-            opened |= {part.file for part in manifest.parts if part.point in with_secrets}
-            done = self._work(tasks, replace(manifest, units=units, program=program()), [], is_stale=is_stale, opened=opened)
+            is_stale, opened_parts = manifest.program != program(), _opened(manifest, self.options.secrets)
+            opened_parts |= {manifest_part.file for manifest_part in manifest.parts if manifest_part.point in with_secrets}
+            done = self._work(tasks, replace(manifest, units=units, program=program()), [], is_stale=is_stale, opened=opened_parts)
         done.clean()  # removes the packets at once
         return self.summary
 
@@ -264,29 +264,29 @@ class _Run:
             read = self._scanned(tasks, new)
         with self._timed("stitch"):
             manifest, is_renumbered = plan.numbered(manifest, read)
-            if any(one.report.secrets for one in read):
+            if any(report.report.secrets for report in read):
                 opened = {*opened, *_opened(manifest, secrets)}
             stay, works = plan.parts(manifest, tasks.processors, anew=is_stale or is_renumbered, secrets=secrets, opened=opened)
         with self._timed("analysis"):
             works, analysed = _analysed(tasks, works)
         with self._timed("merge"):
-            kept = [*stay, *(self._kept(work, one) for work, one in zip(works, analysed, strict=True))]
-            manifest = replace(manifest, parts=kept)
+            parts = [*stay, *(self._kept(work, report) for work, report in zip(works, analysed, strict=True))]
+            manifest = replace(manifest, parts=parts)
             joining = Joining.of(manifest, self.batch, secrets)
             if self.has_whole:
                 self.found, together = put_together(joining, tasks)
             else:
                 together = put_together_apart(joining, tasks)
         with self._timed("tables"):
-            kept, rows = self._with_rows(tasks, manifest, together.rows)
+            parts, rows = self._with_rows(tasks, manifest, together.rows)
         with self._timed("write"):
-            manifest = replace(manifest, parts=kept).divided(anew=is_stale)
+            manifest = replace(manifest, parts=parts).divided(anew=is_stale)
             tables = {**together.tables, **write_captures(manifest, self.batch)}
         with self._timed("commit"):
-            messages = [one for one in self.written if one.path.endswith(".parquet")]
+            messages = [report for report in self.written if report.path.endswith(".parquet")]
             verify([*self.written, *chain(*rows.values())])
             tables.update((name, WrittenAnew(new, manifest.of_parts_gone(name))) for name, new in rows.items())
-            manifest = manifest.with_tables(tables, messages, _gone(self.manifest.parts, kept)).commit()
+            manifest = manifest.with_tables(tables, messages, _gone(self.manifest.parts, parts)).commit()
             manifest.clean(self.batch)
         if self.found is not None:
             self.found = replace(self.found, manifest=manifest)
@@ -297,17 +297,17 @@ class _Run:
         total = max(1, sum(unit.size for unit in new))
         counts = [-(-tasks.processors * unit.size // total) for unit in new]
         begun = plan.begins_of(self.manifest, new)
-        skipped = [0 if one is None else one.report.packets for one in begun]
-        wanted = [
+        skipped = [0 if new_scan is None else new_scan.report.packets for new_scan in begun]
+        scan_works = [
             (unit, [] if skip else stretches(unit.path, unit.size, count), skip)
             for unit, count, skip in zip(new, counts, skipped, strict=True)
         ]
-        found = self._scans(tasks, wanted)
-        again = [number for number, (report, _) in enumerate(found) if report is None]
-        for number, one in zip(again, self._scans(tasks, [(new[number], [], 0) for number in again]), strict=True):
-            found[number] = one
+        scans = self._scans(tasks, scan_works)
+        again = [number for number, (report, _) in enumerate(scans) if report is None]
+        for number, new_scan in zip(again, self._scans(tasks, [(new[number], [], 0) for number in again]), strict=True):
+            scans[number] = new_scan
         read = []
-        for unit, before, (report, pieces) in zip(new, begun, found, strict=True):
+        for unit, before, (report, pieces) in zip(new, begun, scans, strict=True):
             assert report is not None, "a capture that is scanned in one stretch has no guesses"
             if report.error is not None and self.options.fails:
                 raise CaptureError(unit.name, None, report.error, "take it away, or leave out --on-error fail")
@@ -330,33 +330,33 @@ class _Run:
         """
         items: list[tuple[str, str, Stretch | None, int]] = []
         sizes: list[int] = []
-        for unit, parts, skip in wanted:
-            for stretch in parts if len(parts) > 1 else (None,):
+        for unit, unit_stretches, skip in wanted:
+            for stretch in unit_stretches if len(unit_stretches) > 1 else (None,):
                 stem = f"{self.out}/{RAW}/{BATCH}{self.batch}/{len(items):06}"
                 items.append((unit.path, stem, stretch, skip))
                 sizes.append(unit.size if stretch is None else stretch[1] - stretch[0])
         scanned = iter(tasks.each("reading captures", partial(_scan, salt=self.manifest.salt, **ports(self.manifest)), items, sizes))
-        found: list[tuple[ScanReport | None, list[tuple[str, int]]]] = []
-        for _, parts, _ in wanted:
+        reports_and_pieces: list[tuple[ScanReport | None, list[tuple[str, int]]]] = []
+        for _, unit_stretches, _ in wanted:
             reports, pieces, first = [], [], 0
-            for report, written in [next(scanned) for _ in range(max(1, len(parts)))]:
+            for report, written in [next(scanned) for _ in range(max(1, len(unit_stretches)))]:
                 reports.append(report)
-                pieces += [(self._relative(one.path), first) for one in written[:1]]
+                pieces += [(self._relative(written_file.path), first) for written_file in written[:1]]
                 self.written += written
                 first += report.packets
-            found.append((joined(reports) if len(reports) > 1 else reports[0], pieces))
-        return found
+            reports_and_pieces.append((joined(reports) if len(reports) > 1 else reports[0], pieces))
+        return reports_and_pieces
 
     def _kept(self, work: Work, shares: Sequence[Analysed]) -> ManifestPart:
         """Returns a part. ``shares``: the results of its tasks; the last one followed the connections."""
-        for one in shares:
-            self.written += one.written
-        rows, last, before = sum(one.rows for one in shares), shares[-1], work.before
+        for share in shares:
+            self.written += share.written
+        rows, last, before = sum(share.rows for share in shares), shares[-1], work.before
         self.summary.messages += rows
         return ManifestPart(
             work.point,
             self._relative(last.part),
-            (*(before.messages if before else ()), *(self._relative(path) for one in shares for path in one.messages)),
+            (*(before.messages if before else ()), *(self._relative(path) for share in shares for path in share.messages)),
             rows + (before.rows if before else 0),
             last.closed,
             originals=work.originals,
@@ -364,33 +364,35 @@ class _Run:
             folded=last.folded,
             ending=tuple(map(self._relative, last.ending)),
             ending_rows=last.ending_rows,
-            looks=(*(before.looks if before else ()), *(self._relative(one.looks) for one in shares if one.looks)),
-            ending_looks=tuple(self._relative(one.ending_looks) for one in shares if one.ending_looks),
-            keys=tuple(self._relative(one.keys) for one in shares if one.keys and last.state),
+            looks=(*(before.looks if before else ()), *(self._relative(share.looks) for share in shares if share.looks)),
+            ending_looks=tuple(self._relative(share.ending_looks) for share in shares if share.ending_looks),
+            keys=tuple(self._relative(share.keys) for share in shares if share.keys and last.state),
             is_copy=not work.messages,
         )
 
     def _with_rows(self, tasks: Tasks, manifest: Manifest, new: Sequence[NewRows]) -> tuple[list[ManifestPart], dict[str, list[Written]]]:
         """Returns the parts with files of the tables that are written per part, and the new ones of these files."""
         folders = {name: f"{self.out}/{name}/{BATCH}{self.batch}" for name in SET_APART}
-        names, kept = names_of(manifest.units), list(manifest.parts)
+        names, parts = names_of(manifest.units), list(manifest.parts)
         works = [
-            PartRows(manifest.path(kept[one.part].file), names, one.of_whole, name, folders[name], manifest.salt)
-            for one in new
+            PartRows(manifest.path(parts[rows_of_part.part].file), names, rows_of_part.of_whole, name, folders[name], manifest.salt)
+            for rows_of_part in new
             for name in SET_APART
         ]
         # each table is a task, since a large connection is one part
-        written = tasks.each("writing tables", write_part_rows, works, [files.size(one.part) for one in works])
-        of_parts = dict(zip(product((one.part for one in new), SET_APART), written, strict=True))
+        written = tasks.each("writing tables", write_part_rows, works, [files.size(rows_of_part.part) for rows_of_part in works])
+        of_parts = dict(zip(product((rows_of_part.part for rows_of_part in new), SET_APART), written, strict=True))
         rows: dict[str, list[Written]] = {name: [] for name in SET_APART}
-        for one in new:
-            of_part = {name: file for name in SET_APART if (file := of_parts[one.part, name]) is not None}
-            kept[one.part] = replace(
-                kept[one.part], of_whole=one.mark, tables={name: self._relative(file.path) for name, file in of_part.items()}
+        for rows_of_part in new:
+            of_part = {name: file for name in SET_APART if (file := of_parts[rows_of_part.part, name]) is not None}
+            parts[rows_of_part.part] = replace(
+                parts[rows_of_part.part],
+                of_whole=rows_of_part.mark,
+                tables={name: self._relative(file.path) for name, file in of_part.items()},
             )
             for name, file in of_part.items():
                 rows[name].append(file)
-        return kept, rows
+        return parts, rows
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(f"{self.out}/")
@@ -400,8 +402,8 @@ class _Run:
         summary.parts, summary.kept_parts = works, len(manifest.parts) - works
         summary.rows, summary.findings = dict(rows_of(manifest)), findings_of(manifest)
         summary.problems = list(problems(manifest, {self.batch}))
-        found = states(manifest, {self.batch})
-        summary.quarantined, summary.damaged = found.count("bad"), found.count("damaged")
+        capture_states = states(manifest, {self.batch})
+        summary.quarantined, summary.damaged = capture_states.count("bad"), capture_states.count("damaged")
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:
@@ -419,31 +421,35 @@ def _analysed(tasks: Tasks, works: Sequence[Work]) -> tuple[list[Work], list[lis
     Works that cannot continue from a state are done from the first packet.
     """
     done = dict(enumerate(works))
-    found: dict[int, list[Analysed]] = {}
-    while left := [number for number in done if number not in found]:
-        shares = [replace(done[number], share=share) for number in left for share in range(done[number].shares)]
-        told = iter(tasks.each("following streams", analyse, shares, [one.size // one.shares for one in shares]))
-        for number in left:
-            of = [next(told) for _ in range(done[number].shares)]
-            if all(one.goes_on for one in of):
-                found[number] = of
+    results: dict[int, list[Analysed]] = {}
+    while open_works := [number for number in done if number not in results]:
+        shares = [replace(done[number], share=share) for number in open_works for share in range(done[number].shares)]
+        result = iter(tasks.each("following streams", analyse, shares, [outcome.size // outcome.shares for outcome in shares]))
+        for number in open_works:
+            shares_done = [next(result) for _ in range(done[number].shares)]
+            if all(outcome.goes_on for outcome in shares_done):
+                results[number] = shares_done
             else:
                 done[number] = done[number].from_first
-    return [*done.values()], [found[number] for number in done]
+    return [*done.values()], [results[number] for number in done]
 
 
 def _gone(old: Sequence[ManifestPart], now: Sequence[ManifestPart]) -> list[ManifestPart] | None:
     """Returns earlier parts that are gone, each with those of its files of messages that must be removed; None if all files must be."""
-    staying = {name for part in now for name in part.messages}
-    files = {part.file for part in now}
-    gone = [replace(part, messages=tuple(name for name in part.messages if name not in staying)) for part in old if part.file not in files]
-    return gone if any(name in staying for part in old for name in part.messages) else None
+    staying = {name for manifest_part in now for name in manifest_part.messages}
+    files = {manifest_part.file for manifest_part in now}
+    gone = [
+        replace(manifest_part, messages=tuple(name for name in manifest_part.messages if name not in staying))
+        for manifest_part in old
+        if manifest_part.file not in files
+    ]
+    return gone if any(name in staying for manifest_part in old for name in manifest_part.messages) else None
 
 
-def _gone_on(one: Read, before: Read) -> Read:
+def _gone_on(later: Read, before: Read) -> Read:
     """Returns a reading that has only the packets after those of an earlier one."""
-    report = replace(one.report, shipped=one.report.shipped + before.report.shipped)
-    return replace(one, report=report, after=before.bundles, skipped=before.report.packets)
+    report = replace(later.report, shipped=later.report.shipped + before.report.shipped)
+    return replace(later, report=report, after=before.bundles, skipped=before.report.packets)
 
 
 def _scan(item: tuple[str, str, Stretch | None, int], **ports: Any) -> tuple[ScanReport, tuple[Written, ...]]:
@@ -465,4 +471,8 @@ def _opened(manifest: Manifest, secrets: Secrets) -> set[str]:
     """Returns the files of the parts with connections that could not be decrypted before, but perhaps can be now."""
     of_point = cache(lambda point: with_embedded(manifest, secrets, point).read())
     is_opened = cache(lambda point, closed: opens(of_point(point), closed))  # many connections say the same
-    return {part.file for part in manifest.parts if any(is_opened(part.point, closed) for closed in part.closed)}
+    return {
+        manifest_part.file
+        for manifest_part in manifest.parts
+        if any(is_opened(manifest_part.point, closed) for closed in manifest_part.closed)
+    }

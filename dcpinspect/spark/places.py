@@ -24,8 +24,8 @@ def place(name: str, what: str) -> str:
         return local_path(name, what)
     if ":" in urlsplit(name).netloc.rpartition("@")[0] or _QUERY.search(name):
         raise UsageError(f"{_without_secrets(name)}: {what} without credentials in the name; put them into the environment or a profile")
-    scheme, _, rest = name.partition("://")
-    return f"{'s3' if SCHEMES[scheme] == 's3' else scheme}://{rest}"
+    scheme, _, remainder = name.partition("://")
+    return f"{'s3' if SCHEMES[scheme] == 's3' else scheme}://{remainder}"
 
 
 def reached(name: str, what: str) -> str:
@@ -33,13 +33,13 @@ def reached(name: str, what: str) -> str:
 
     Raises UsageError also if storage does not answer, or has no such bucket.
     """
-    found = place(name, what)
-    if is_uri(found):
+    location = place(name, what)
+    if is_uri(location):
         try:
-            reach(found)
+            reach(location)
         except OSError as error:
             raise UsageError(f"{escape(name)}: {error.strerror}") from error
-    return found
+    return location
 
 
 def local_path(name: str, what: str) -> str:
@@ -49,13 +49,13 @@ def local_path(name: str, what: str) -> str:
     """
     if not _URI.match(name) or ("://" not in name and os.path.lexists(name)):
         return name
-    parts = urlsplit(name)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return unquote(parts.path)
+    uri = urlsplit(name)
+    if uri.scheme == "file" and uri.netloc in ("", "localhost"):
+        return unquote(uri.path)
     where = "at paths that every process sees, and not by URI" if is_uri(name) else f"at paths, and by URIs of {', '.join(SCHEMES)}"
     raise UsageError(f"{_without_secrets(name)}: {what} {where}; mount that storage, and name the path, or file:///PATH")
 
 
 def _without_secrets(name: str) -> str:
-    parts = urlsplit(name)
-    return escape(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl())
+    uri = urlsplit(name)
+    return escape(uri._replace(netloc=uri.netloc.rpartition("@")[2], query="", fragment="").geturl())

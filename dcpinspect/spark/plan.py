@@ -28,11 +28,11 @@ PARTS_A_PROCESSOR = 2
 
 def new_units(manifest: Manifest, found: Iterable[Unit]) -> list[Unit]:
     """Returns units that have not been read, each once; units that could not be opened are tried again."""
-    known = {_identity(one.unit) for one in manifest.units if one.begins or not one.continued}
+    identities = {_identity(unit_read.unit) for unit_read in manifest.units if unit_read.begins or not unit_read.continued}
     new = []
     for unit in found:
-        if not unit.head or _identity(unit) not in known:
-            known.add(_identity(unit))
+        if not unit.head or _identity(unit) not in identities:
+            identities.add(_identity(unit))
             new.append(unit)
     return new
 
@@ -54,48 +54,48 @@ def numbered(manifest: Manifest, read: Sequence[Read]) -> tuple[Manifest, bool]:
     after the old ones, except if one belongs before an old unit of its point.
     """
     batch = manifest.number + 1
-    good, bad = ([one for one in read if one.is_bad is is_bad] for is_bad in (False, True))
-    further, again = {one.after for one in good} - {""}, {one.unit.path for one in read}
+    good, bad = ([unit for unit in read if unit.is_bad is is_bad] for is_bad in (False, True))
+    further, again = {unit.after for unit in good} - {""}, {unit.unit.path for unit in read}
     old = []
-    for one in manifest.units:
-        is_begin, is_read = one.bundles in further, one.is_bad and one.unit.path in again and not one.continued
-        old.append(replace(one, continued=True, begins=is_begin) if is_begin or is_read else one)
-    before = [one for one in old if not one.is_bad and not one.continued]
+    for unit in manifest.units:
+        is_begin, is_read = unit.bundles in further, unit.is_bad and unit.unit.path in again and not unit.continued
+        old.append(replace(unit, continued=True, begins=is_begin) if is_begin or is_read else unit)
+    before = [unit for unit in old if not unit.is_bad and not unit.continued]
     ordered = _ordered([*before, *good])
-    of_before = {point: [one for one in before if one.unit.point == point] for point in ordered}
-    is_renumbered = any(ones[: len(of_before[point])] != of_before[point] for point, ones in ordered.items())
+    of_before = {point: [unit for unit in before if unit.unit.point == point] for point in ordered}
+    is_renumbered = any(point_units[: len(of_before[point])] != of_before[point] for point, point_units in ordered.items())
     if is_renumbered:
-        put_aside = [one for one in old if one.is_bad or (one.continued and not one.begins)]
-        begun = {one.bundles: one for one in old if one.begins}
-        units = [*put_aside, *(part for one in _by_time(ordered) for part in _whole_of(one, begun)), *bad]
+        put_aside = [unit for unit in old if unit.is_bad or (unit.continued and not unit.begins)]
+        begun = {unit.bundles: unit for unit in old if unit.begins}
+        units = [*put_aside, *(reading for unit in _by_time(ordered) for reading in _whole_of(unit, begun)), *bad]
     else:
-        coming = {point: [one for one in ones if one.batch == batch] for point, ones in ordered.items()}
+        coming = {point: [unit for unit in point_units if unit.batch == batch] for point, point_units in ordered.items()}
         units = [*old, *_by_time(coming), *bad]
-    found, base = [], 0
-    for one in units:
-        base -= one.skipped
-        found.append(one if one.base == base else replace(one, base=base))  # unchanged units are not written again
-        base += one.report.packets
-    return replace(manifest, units=found), is_renumbered
+    renumbered, base = [], 0
+    for unit in units:
+        base -= unit.skipped
+        renumbered.append(unit if unit.base == base else replace(unit, base=base))  # unchanged units are not written again
+        base += unit.report.packets
+    return replace(manifest, units=renumbered), is_renumbered
 
 
-def _whole_of(one: Read, begun: Mapping[str, Read]) -> list[Read]:
+def _whole_of(unit: Read, begun: Mapping[str, Read]) -> list[Read]:
     """Returns a unit after the readings that have its earlier packets."""
-    found = [one]
-    while found[-1].after in begun:
-        found.append(begun[found[-1].after])
-    return found[::-1]
+    readings = [unit]
+    while readings[-1].after in begun:
+        readings.append(begun[readings[-1].after])
+    return readings[::-1]
 
 
 def last_times(units: Sequence[Read]) -> list[int | None]:
     """Returns the time of the last packet of each unit's capture, in the latest reading of it."""
-    found: list[int | None] = []
+    last_times_ns: list[int | None] = []
     later: dict[str, int | None] = {}  # by file of the bundles that a later reading continues
-    for one in reversed(units):
-        found.append(later.get(one.bundles, one.report.last_ns))
-        if one.after:
-            later[one.after] = found[-1]
-    return found[::-1]
+    for unit in reversed(units):
+        last_times_ns.append(later.get(unit.bundles, unit.report.last_ns))
+        if unit.after:
+            later[unit.after] = last_times_ns[-1]
+    return last_times_ns[::-1]
 
 
 def begins_of(manifest: Manifest, units: Sequence[Unit]) -> list[Read | None]:
@@ -106,28 +106,33 @@ def begins_of(manifest: Manifest, units: Sequence[Unit]) -> list[Read | None]:
     """
     alike: dict[tuple[str, str], list[Read]] = {}
     newest: dict[str, Read] = {}
-    for one in manifest.units:
-        if one.bundles and not (one.is_bad or one.continued):
-            point = one.unit.point
-            for name in (one.unit.path, one.unit.head) if one.unit.size >= END else (one.unit.path,):
-                alike.setdefault((point, name), []).append(one)
-            if point not in newest or (one.report.last_ns or 0) >= (newest[point].report.last_ns or 0):
-                newest[point] = one
-    found = []
+    for earlier in manifest.units:
+        if earlier.bundles and not (earlier.is_bad or earlier.continued):
+            point = earlier.unit.point
+            for name in (earlier.unit.path, earlier.unit.head) if earlier.unit.size >= END else (earlier.unit.path,):
+                alike.setdefault((point, name), []).append(earlier)
+            if point not in newest or (earlier.report.last_ns or 0) >= (newest[point].report.last_ns or 0):
+                newest[point] = earlier
+    earlier_readings = []
     for unit in units:
-        candidates = [one for name in (unit.path, unit.head) for one in alike.get((unit.point, name), ())]
+        candidates = [earlier for name in (unit.path, unit.head) for earlier in alike.get((unit.point, name), ())]
         candidates += [newest[unit.point]] if unit.point in newest else []
-        found.append(next((one for one in candidates if unit.size > one.unit.size and one.unit.is_continued_by(unit.path)), None))
-    return found
+        earlier_readings.append(
+            next((earlier for earlier in candidates if unit.size > earlier.unit.size and earlier.unit.is_continued_by(unit.path)), None)
+        )
+    return earlier_readings
 
 
 def _ordered(units: Sequence[Read]) -> dict[str, list[Read]]:
     """Returns the units of every point in their order."""
-    found: dict[str, list[Read]] = {}
-    for point in dict.fromkeys(one.unit.point for one in units):
-        here = {id(one.unit): one for one in units if one.unit.point == point}
-        found[point] = [here[id(unit)] for unit in in_order([(one.unit, one.report.first_ns) for one in here.values()])]
-    return found
+    units_of_point: dict[str, list[Read]] = {}
+    for point in dict.fromkeys(unit_read.unit.point for unit_read in units):
+        reading_of_unit = {id(unit_read.unit): unit_read for unit_read in units if unit_read.unit.point == point}
+        units_of_point[point] = [
+            reading_of_unit[id(unit)]
+            for unit in in_order([(unit_read.unit, unit_read.report.first_ns) for unit_read in reading_of_unit.values()])
+        ]
+    return units_of_point
 
 
 def _by_time(ordered: Mapping[str, Sequence[Read]]) -> list[Read]:
@@ -162,7 +167,12 @@ class _Plan:
         self._total = sum(sum(point.sizes.values()) for point in self.points.values())
         self._copies = copies(_seen(self.points))
         self._left = {name: _of_left(manifest, name) for name in self.points}
-        again = {(part.point, key) for part in manifest.parts if part.file in opened for key in read_keys(manifest.path(part.file))}
+        again = {
+            (manifest_part.point, key)
+            for manifest_part in manifest.parts
+            if manifest_part.file in opened
+            for key in read_keys(manifest.path(manifest_part.file))
+        }
         self._new = again | {(name, key) for name, point in self.points.items() for key in point.touched | self._left[name]}
         self.staying: list[ManifestPart] = []
         self.works: list[Work] = []
@@ -171,14 +181,14 @@ class _Plan:
         """Adds the parts of a point."""
         point, originals = self.points[name], self._copies.get(name, {})
         component = components(point.sizes, point.joins)
-        compared = {key for key, place in originals.items() if place in self._new}
+        compared = {key for key, original in originals.items() if original in self._new}
         touched = (point.touched | self._left[name] | compared) & component.keys()
         copied = _whole_components(component, set(originals))
         old = self._old(name, component, {component[key] for key in touched}, copied)
         touched.update(key for _, keys in old for key in keys if key in component)
         going_on = [] if self._anew else _going_on(self._manifest, point, component, old, {*copied, *self._opened})
-        for part, keys in going_on:
-            self._add_going_on(name, part, keys)
+        for manifest_part, keys in going_on:
+            self._add_going_on(name, manifest_part, keys)
         roots = {component[key] for key in touched} - {component[key] for _, keys in going_on for key in keys}
         for is_copy in (False, True):
             members: dict[bytes, list[bytes]] = {}
@@ -195,14 +205,14 @@ class _Plan:
         ``roots``: of the components with something new.
         """
         old = []
-        for part in self._manifest.parts:
-            if part.point == name:
-                keys = read_keys(self._manifest.path(part.file))
-                is_same = all(key in component and component[key] not in roots and (key in copied) == part.is_copy for key in keys)
-                if is_same and not self._anew and part.file not in self._opened:
-                    self.staying.append(part)
+        for manifest_part in self._manifest.parts:
+            if manifest_part.point == name:
+                keys = read_keys(self._manifest.path(manifest_part.file))
+                is_same = all(key in component and component[key] not in roots and (key in copied) == manifest_part.is_copy for key in keys)
+                if is_same and not self._anew and manifest_part.file not in self._opened:
+                    self.staying.append(manifest_part)
                 else:
-                    old.append((part, keys))
+                    old.append((manifest_part, keys))
         return old
 
     def _work(self, name: str, keys: Sequence[bytes], *, is_copy: bool, is_beside: bool = False) -> Work:
@@ -224,8 +234,8 @@ class _Plan:
         sizes = self.points[name].sizes
         weight = {root: sum(sizes[key] for key in keys) for root, keys in members.items()}
         share = sum(weight.values())
-        wanted = min(-(-share // PART_BYTES), -(-PARTS_A_PROCESSOR * self._processors * share // max(1, self._total)))
-        for group in balanced(weight, wanted):
+        part_count = min(-(-share // PART_BYTES), -(-PARTS_A_PROCESSOR * self._processors * share // max(1, self._total)))
+        for group in balanced(weight, part_count):
             keys = sorted(key for root in group for key in members[root])
             work = self._work(name, keys, is_copy=is_copy)
             if is_copy:
@@ -236,9 +246,9 @@ class _Plan:
     def _with_originals(self, work: Work, keys: Sequence[bytes], originals: Mapping[bytes, tuple[str, bytes]]) -> Work:
         """Returns the work on copies, which are read beside what they are copies of."""
         there: dict[str, list[bytes]] = {}
-        for other, key in sorted({originals[key] for key in keys}):
-            there.setdefault(other, []).append(key)
-        beside = [self._work(other, own, is_copy=True, is_beside=True) for other, own in there.items()]
+        for other_point, key in sorted({originals[key] for key in keys}):
+            there.setdefault(other_point, []).append(key)
+        beside = [self._work(other_point, point_keys, is_copy=True, is_beside=True) for other_point, point_keys in there.items()]
         translated = {key.hex(): originals[key][1].hex() for key in keys if originals[key][1] != key}
         return replace(work, originals=translated, beside=beside)
 
@@ -286,26 +296,26 @@ def _seen(points: Mapping[str, _Point]) -> Iterator[Seen]:
             yield Seen(name, key, point.begun.get(key, ()), point.sizes.get(key, 0), together(point.marks.get(key, ())))
 
 
-def _whole_components(of: Mapping[bytes, bytes], keys: set[bytes]) -> set[bytes]:
+def _whole_components(root_of: Mapping[bytes, bytes], keys: set[bytes]) -> set[bytes]:
     """Returns those of the groups whose whole component is in ``keys``."""
-    others = {root for key, root in of.items() if key not in keys}
-    return {key for key in keys if key in of and of[key] not in others}
+    split_roots = {root for key, root in root_of.items() if key not in keys}
+    return {key for key in keys if key in root_of and root_of[key] not in split_roots}
 
 
 def _of_left(manifest: Manifest, point: str) -> set[bytes]:
     """Returns the groups of units that were read before, and that are read again now or have been removed."""
-    found: set[bytes] = set()
-    for number, one in enumerate(manifest.units):
-        if ((one.continued and not one.begins) or one.expired) and one.unit.point == point and one.pieces:
+    groups: set[bytes] = set()
+    for number, unit in enumerate(manifest.units):
+        if ((unit.continued and not unit.begins) or unit.expired) and unit.unit.point == point and unit.pieces:
             with suppress(UsageError):  # the file may have been removed
-                found.update(group_sizes(manifest.index(number)))
-    return found
+                groups.update(group_sizes(manifest.index(number)))
+    return groups
 
 
 def _going_on(
     manifest: Manifest,
     point: _Point,
-    of: Mapping[bytes, bytes],
+    root_of: Mapping[bytes, bytes],
     old: Sequence[tuple[ManifestPart, Sequence[bytes]]],
     but: Collection[bytes | str],
 ) -> list[tuple[ManifestPart, list[bytes]]]:
@@ -315,32 +325,41 @@ def _going_on(
     A part continues only if no new packet comes before or between those of its state, and if no component was joined with one of another
     part. ``but``: groups, and files of parts, that do not continue.
     """
-    owner = {key: part.file for part, keys in old for key in keys}
+    owner = {key: manifest_part.file for manifest_part, keys in old for key in keys}
     members: dict[bytes, list[bytes]] = {}
-    for key, root in of.items():
+    for key, root in root_of.items():
         members.setdefault(root, []).append(key)
     there: set[str] | None = None
-    found = []
-    for part, keys in old:
-        if not part.state or not of.keys() >= {*keys} or any(one in but for one in (part.file, *keys)):
+    continuing = []
+    for manifest_part, keys in old:
+        if (
+            not manifest_part.state
+            or not root_of.keys() >= {*keys}
+            or any(name_or_key in but for name_or_key in (manifest_part.file, *keys))
+        ):
             continue
-        wide = sorted({member for key in keys for member in members[of[key]]})
+        wide = sorted({member for key in keys for member in members[root_of[key]]})
         units = point.having(wide)
-        before = [one for number in units if manifest.units[number].batch <= manifest.number for one in manifest.bundled(number, wide)]
-        if mark_of(before) != part.folded or any(owner.get(key, part.file) != part.file for key in wide):
+        before = [
+            name_or_key
+            for number in units
+            if manifest.units[number].batch <= manifest.number
+            for name_or_key in manifest.bundled(number, wide)
+        ]
+        if mark_of(before) != manifest_part.folded or any(owner.get(key, manifest_part.file) != manifest_part.file for key in wide):
             continue
-        if part.ending:
+        if manifest_part.ending:
             there = set(manifest.files("messages")) if there is None else there
-            if not there.issuperset(map(manifest.path, part.ending)):  # others have compacted these files with other files
+            if not there.issuperset(map(manifest.path, manifest_part.ending)):  # others have compacted these files with other files
                 continue
-        found.append((part, wide))
-    return found
+        continuing.append((manifest_part, wide))
+    return continuing
 
 
 def _continued(manifest: Manifest, work: Work, part: ManifestPart) -> Work:
     """Returns the work on a part that continues from its state."""
     before, new = (
-        [one for one in work.bundles if (manifest.units[one.file].batch > manifest.number) is is_new] for is_new in (False, True)
+        [bundle for bundle in work.bundles if (manifest.units[bundle.file].batch > manifest.number) is is_new] for is_new in (False, True)
     )
     staying = tuple(name for name in part.messages if name not in part.ending)
     former = Former(
@@ -352,7 +371,7 @@ def _continued(manifest: Manifest, work: Work, part: ManifestPart) -> Work:
 def _work(
     manifest: Manifest, point: str, units: Sequence[int], keys: Sequence[bytes], name: str, secrets: Secrets, *, is_copy: bool
 ) -> Work:
-    bundles = [one for number in units for one in manifest.bundled(number, keys)]
+    bundles = [bundle for number in units for bundle in manifest.bundled(number, keys)]
     return Work(
         point,
         names_of(manifest.units),

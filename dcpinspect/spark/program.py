@@ -38,8 +38,8 @@ def _modules(folder: Traversable, names: tuple[str, ...], apart: Collection[str]
 
     ``apart``: packages that are left out.
     """
-    for one in folder.iterdir():
-        if one.is_dir() and (names or one.name not in apart):
-            yield from _modules(one, (*names, one.name), apart)
-        elif one.name.endswith(".py"):
-            yield (*names, one.name), one
+    for entry in folder.iterdir():
+        if entry.is_dir() and (names or entry.name not in apart):
+            yield from _modules(entry, (*names, entry.name), apart)
+        elif entry.name.endswith(".py"):
+            yield (*names, entry.name), entry

@@ -41,12 +41,12 @@ def pushed(filters: Sequence[Any], columns: Mapping[str, str]) -> FilterRows | N
     """Returns all conditions of Spark that can be expressed here, as one; None if there are none. ``columns``: column names by Spark's
     names.
     """
-    found = [condition for one in filters if (condition := _condition(one, columns)) is not None]
-    if not found:
+    conditions = [condition for spark_filter in filters if (condition := _condition(spark_filter, columns)) is not None]
+    if not conditions:
         return None
-    whole: Condition = found[0] if len(found) == 1 else And(tuple(found))
-    read = names(whole)
-    return FilterRows(Filter(whole, tuple(column for column in BY_NAME if column in read)))
+    conjunction: Condition = conditions[0] if len(conditions) == 1 else And(tuple(conditions))
+    read = names(conjunction)
+    return FilterRows(Filter(conjunction, tuple(column for column in BY_NAME if column in read)))
 
 
 def _condition(one: Any, columns: Mapping[str, str]) -> Condition | None:

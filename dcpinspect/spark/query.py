@@ -80,13 +80,13 @@ class SparkQuery:
         try:
             yield
         except PySparkException as error:
-            what = _what(error, self._names)
+            reason = _what(error, self._names)
             if error.getCondition() is None and not isinstance(error, _theirs()):
-                raise SparkFailedError(f"the query failed in Spark: {what}") from error
-            place = _place(error, before + text)
-            if place is None or not len(before) <= place <= len(before) + len(text):
-                raise UsageError(f"query: {what}") from error
-            raise PlacedError("query", what, text, place - len(before)) from error
+                raise SparkFailedError(f"the query failed in Spark: {reason}") from error
+            offset = _place(error, before + text)
+            if offset is None or not len(before) <= offset <= len(before) + len(text):
+                raise UsageError(f"query: {reason}") from error
+            raise PlacedError("query", reason, text, offset - len(before)) from error
 
 
 def table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
@@ -110,12 +110,12 @@ def table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
 def _stored(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
     from pyspark.sql.functions import lit
 
-    others, schema = manifest.compacted(name), ddl(SCHEMAS[name])
-    own = set(manifest.files(name)).difference(*(paths for _, paths in others))
-    frame = spark.read.schema(schema).parquet(*map(_for_spark, sorted(own))) if own else spark.createDataFrame([], schema)
-    for values, paths in others:
-        part = spark.read.schema(schema).parquet(*map(_for_spark, paths))
-        frame = frame.unionByName(part.withColumns({column: lit(value) for column, value in values.items()}))
+    compacted, schema = manifest.compacted(name), ddl(SCHEMAS[name])
+    own_files = set(manifest.files(name)).difference(*(paths for _, paths in compacted))
+    frame = spark.read.schema(schema).parquet(*map(_for_spark, sorted(own_files))) if own_files else spark.createDataFrame([], schema)
+    for values, paths in compacted:
+        compacted_frame = spark.read.schema(schema).parquet(*map(_for_spark, paths))
+        frame = frame.unionByName(compacted_frame.withColumns({column: lit(value) for column, value in values.items()}))
     return frame
 
 
@@ -153,11 +153,11 @@ def _place(error: Any, text: str) -> int | None:
     for context in error.getQueryContext() or ():
         if context.fragment() and context.startIndex() >= 0:
             return int(context.startIndex())
-    found = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
-    if found is None:
+    position = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
+    if position is None:
         return None
     lines = text.split("\n")
-    return sum(len(line) + 1 for line in lines[: int(found[1]) - 1]) + int(found[2])
+    return sum(len(line) + 1 for line in lines[: int(position[1]) - 1]) + int(position[2])
 
 
 def _plain(table: Any) -> Any:

@@ -57,11 +57,11 @@ def mark_of(of_whole: OfWhole, captures: int) -> str:
     return hashlib.blake2b(pickle.dumps((of_whole, captures > 1)), digest_size=_DIGEST).hexdigest()
 
 
-def write_part_rows(one: PartRows) -> Written | None:
+def write_part_rows(part_rows: PartRows) -> Written | None:
     """Writes the rows of a part, and returns the file; None if there are no rows."""
-    of_whole = from_bytes(files.content(one.of_whole, one.salt), OfWhole)
-    records = Part.from_bytes(files.content(one.part, one.salt)).rows(one.table, of_whole, one.captures)
-    return written_rows(f"{one.folder}/{attempt()}.parquet", pieces(one.table, records)) if len(records) else None
+    of_whole = from_bytes(files.content(part_rows.of_whole, part_rows.salt), OfWhole)
+    records = Part.from_bytes(files.content(part_rows.part, part_rows.salt)).rows(part_rows.table, of_whole, part_rows.captures)
+    return written_rows(f"{part_rows.folder}/{attempt()}.parquet", pieces(part_rows.table, records)) if len(records) else None
 
 
 def pieces(name: str, records: Records) -> Iterator[Any]:
@@ -80,15 +80,15 @@ class WrittenAnew(NamedTuple):
 
 def written_anew(folder: str, inside: str, tables: Iterable[Any], there: Collection[str]) -> WrittenAnew:
     """Writes the new rows of a table. ``inside``: where in its folder; ``there``: its files so far, as paths in its folder."""
-    known = {PurePosixPath(path).name.partition(".")[0]: path for path in there}
+    path_of_digest = {PurePosixPath(path).name.partition(".")[0]: path for path in there}
     new, stays = [], set()
     for table in tables:
         for start in range(0, max(1, len(table)), ROWS):
             # a slice could contain bits of the rows behind it, which would change the digest
             rows = table.take(np.arange(start, min(start + ROWS, len(table))))
             digest = _digest_of(rows)
-            if digest in known:
-                stays.add(known[digest])
+            if digest in path_of_digest:
+                stays.add(path_of_digest[digest])
             else:
                 new.append(written_rows(f"{folder}/{inside}/{digest}.{attempt()}.parquet", iter([rows])))
     return WrittenAnew(new, [path for path in there if path not in stays])

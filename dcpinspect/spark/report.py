@@ -42,15 +42,15 @@ def of_pipeline(found_in: RunResults) -> Source:
     manifest, everything = found_in.manifest, found_in.merged
     assert everything.checker is not None
     checker = everything.checker.only(ORDINARY)
-    found, tables = checker.findings(everything.links, everything.coverage), everything.tables
-    by_name = with_findings(tables.by_name, found, RULES, checker.clients(everything.links), everything.files)
+    findings, tables = checker.findings(everything.links, everything.coverage), everything.tables
+    by_name = with_findings(tables.by_name, findings, RULES, checker.clients(everything.links), everything.files)
     messages = manifest.dataset("messages")
     return Source(
         title=title_of(everything.files),
         facts=_facts(manifest),
         files=everything.files,
         looked=LookedAt.of(everything, ORDINARY, damage=damage(manifest)),
-        findings=found,
+        findings=findings,
         tables=tables,
         by_name=by_name,
         charts=_charts(messages),
@@ -73,7 +73,7 @@ def _facts(manifest: Manifest) -> list[tuple[str, list[str]]]:
         else:
             label, _, text = line.partition(":")
             facts.append((label.partition(",")[0].partition(" ")[0], [text.strip()] if text.strip() else []))
-    return [one for one in facts if one[0] != "findings"]
+    return [fact for fact in facts if fact[0] != "findings"]
 
 
 def _charts(messages: Any) -> Charts:
@@ -105,11 +105,19 @@ def _numbers(manifest: Manifest) -> Mapping[int, int]:
 def _events_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> VbucketItems:
     items = VbucketItems(vbucket)
     columns = ["connection_id", "row", "opcode", "sid", "by_seqno", "time_ns"]
-    own = messages.to_table(columns=columns, filter=(ds.field("vbucket") == vbucket) & (ds.field("side") == "request")).sort_by("row")
-    if len(own):
-        ids, opcode, row, time_ns = (own[name].to_numpy().astype(np.int64) for name in ("connection_id", "opcode", "row", "time_ns"))
-        connection = np.array([numbers.get(one, 0) for one in ids.tolist()], np.int64)
-        items.take(Own(request_kinds(opcode), connection, row, _nullable(own["sid"]), _nullable(own["by_seqno"]), time_ns))
+    vbucket_messages = messages.to_table(
+        columns=columns, filter=(ds.field("vbucket") == vbucket) & (ds.field("side") == "request")
+    ).sort_by("row")
+    if len(vbucket_messages):
+        ids, opcode, row, time_ns = (
+            vbucket_messages[name].to_numpy().astype(np.int64) for name in ("connection_id", "opcode", "row", "time_ns")
+        )
+        connection = np.array([numbers.get(connection_id, 0) for connection_id in ids.tolist()], np.int64)
+        items.take(
+            Own(
+                request_kinds(opcode), connection, row, _nullable(vbucket_messages["sid"]), _nullable(vbucket_messages["by_seqno"]), time_ns
+            )
+        )
     return items
 
 
@@ -122,12 +130,12 @@ def _shown(messages: Any, rows: Mapping[int, Sequence[str]], most: Limits) -> It
     """Yields the facts about these messages from the table of messages."""
     if not rows:
         return
-    found = messages.to_table(filter=ds.field("row").isin(list(rows))).sort_by("row")
-    texts = {name: _texts(found[name].combine_chunks(), name) for name in found.column_names if name not in _HIDDEN}
-    for place, row in enumerate(found["row"].to_pylist()):
-        own = {name: one_line(column[place])[: 8 * most.value] for name, column in texts.items() if column[place]}
-        line = " ".join(f"vb {own[name]}" if name == "vbucket" else own[name] for name in _LINE if name in own)
-        yield Shown(row, line, [f"{name:<24} {text}" for name, text in own.items()], (), rows[row])
+    shown_rows = messages.to_table(filter=ds.field("row").isin(list(rows))).sort_by("row")
+    texts = {name: _texts(shown_rows[name].combine_chunks(), name) for name in shown_rows.column_names if name not in _HIDDEN}
+    for index, row in enumerate(shown_rows["row"].to_pylist()):
+        row_texts = {name: one_line(column[index])[: 8 * most.value] for name, column in texts.items() if column[index]}
+        line = " ".join(f"vb {row_texts[name]}" if name == "vbucket" else row_texts[name] for name in _LINE if name in row_texts)
+        yield Shown(row, line, [f"{name:<24} {text}" for name, text in row_texts.items()], (), rows[row])
 
 
 def _texts(column: Any, name: str) -> list[str]:

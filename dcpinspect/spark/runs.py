@@ -77,5 +77,5 @@ def commit(out: str, run: PipelineRun) -> None:
 
 def _rows(folder: str, table: DeltaTable) -> list[dict[str, Any]]:
     with files.known(folder):
-        found: list[dict[str, Any]] = delta.dataset(table, SCHEMA).to_table().to_pylist()
-    return found
+        rows: list[dict[str, Any]] = delta.dataset(table, SCHEMA).to_table().to_pylist()
+    return rows

@@ -44,19 +44,19 @@ class Salt:
             raise UsageError(
                 f"--redact: nothing in storage is kept from its readers; name a file for the salt of {escape(out)} with --salt-file"
             )
-        found = cls(os.path.abspath(f"{out.rstrip('/')}.salt" if path is None else path))
-        if os.path.realpath(found.path).startswith(os.path.realpath(out) + os.sep):
-            raise UsageError(f"--salt-file {escape(found.path)}: who reads {escape(out)} must not have it; name a file elsewhere")
-        if makes and not os.path.lexists(found.path):
+        salt = cls(os.path.abspath(f"{out.rstrip('/')}.salt" if path is None else path))
+        if os.path.realpath(salt.path).startswith(os.path.realpath(out) + os.sep):
+            raise UsageError(f"--salt-file {escape(salt.path)}: who reads {escape(out)} must not have it; name a file elsewhere")
+        if makes and not os.path.lexists(salt.path):
             try:
-                os.makedirs(os.path.dirname(found.path), exist_ok=True)
-                with os.fdopen(os.open(found.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+                os.makedirs(os.path.dirname(salt.path), exist_ok=True)
+                with os.fdopen(os.open(salt.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
                     file.write(f"{secrets.token_hex(_BYTES)}\n")
             except OSError as error:
-                raise UsageError(f"--salt-file {escape(found.path)}: cannot be written ({error.strerror})") from error
-        if len(found.read()) < LEAST:
-            raise UsageError(f"--salt-file {escape(found.path)}: has less than {LEAST} bytes, which others might guess; name a new file")
-        return found
+                raise UsageError(f"--salt-file {escape(salt.path)}: cannot be written ({error.strerror})") from error
+        if len(salt.read()) < LEAST:
+            raise UsageError(f"--salt-file {escape(salt.path)}: has less than {LEAST} bytes, which others might guess; name a new file")
+        return salt
 
     def read(self) -> bytes:
         """Returns the salt. Raises UsageError if the file is not here."""
@@ -64,9 +64,9 @@ class Salt:
             with open(self.path, "rb") as file:
                 return file.read().strip()
         except OSError as error:
-            what = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+            problem = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
             raise UsageError(
-                f"{escape(self.path)}: {what}, and the salt of a redacted output is in it; name its file with --salt-file"
+                f"{escape(self.path)}: {problem}, and the salt of a redacted output is in it; name its file with --salt-file"
             ) from error
 
     @property

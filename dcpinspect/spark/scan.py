@@ -105,16 +105,16 @@ def scan(
                 if report.first_ns is None:
                     report.first_ns = int(batch.time_ns[0])
                 report.last_ns = int(batch.time_ns[-1])
-                known = min(skipped - seen, len(batch))
+                skipped_here = min(skipped - seen, len(batch))
                 seen += len(batch)
-                sorter.add(batch if known <= 0 else _without(batch, known))
+                sorter.add(batch if skipped_here <= 0 else _without(batch, skipped_here))
             sorter.writer.close()
         except BaseException:
             sorter.writer.abandon()
             raise
         report.packets, report.size = capture.packets, capture.position
         report.begin = capture.begin if isinstance(capture, StretchPackets) else 0
-        report.problems = [(one.offset, one.what) for one in capture.problems]
+        report.problems = [(problem.offset, problem.what) for problem in capture.problems]
         report.format = capture.files[0].format
         report.secrets = len(capture.files[0].secrets)
     try:
@@ -124,7 +124,9 @@ def scan(
     report.left_out = {name: count for name, count in zip(CLASS_NAMES, sorter.left_out.tolist(), strict=True) if count}
     report.shipped = report.packets - skipped - sum(report.left_out.values())
     report.begun = {key.hex(): sorted(numbers) for key, numbers in sorted(sorter.begun.items())}
-    report.joins, report.tunnels = ([(one.hex(), two.hex()) for one, two in sorted(pairs)] for pairs in (sorter.joins, sorter.tunnels))
+    report.joins, report.tunnels = (
+        [(problem.hex(), two.hex()) for problem, two in sorted(pairs)] for pairs in (sorter.joins, sorter.tunnels)
+    )
     return report
 
 
@@ -136,24 +138,29 @@ def _without(batch: PacketBatch, count: int) -> PacketBatch:
 
 def joined(reports: Sequence[ScanReport]) -> ScanReport | None:
     """Joins the reports on all stretches of a capture; None if the stretches do not follow one another, because a guess was wrong."""
-    first, *others = reports
-    if any(one.error is not None for one in reports) or any(one.size != two.begin for one, two in zip(reports, others, strict=False)):
+    first, *later_reports = reports
+    if any(report.error is not None for report in reports) or any(
+        report.size != two.begin for report, two in zip(reports, later_reports, strict=False)
+    ):
         return None
-    whole = ScanReport(begin=first.begin, size=reports[-1].size, head=reports[-1].head, tail=reports[-1].tail, format=first.format)
+    joined_report = ScanReport(begin=first.begin, size=reports[-1].size, head=reports[-1].head, tail=reports[-1].tail, format=first.format)
     begun: dict[str, set[int]] = {}
-    for one in reports:
-        whole.packets += one.packets
-        whole.shipped += one.shipped
-        whole.first_ns = one.first_ns if whole.first_ns is None else whole.first_ns
-        whole.last_ns = whole.last_ns if one.last_ns is None else one.last_ns
-        for name, count in one.left_out.items():
-            whole.left_out[name] = whole.left_out.get(name, 0) + count
-        whole.problems = [*whole.problems, *one.problems][:MAX_PROBLEMS]
-        for key, numbers in one.begun.items():
+    for report in reports:
+        joined_report.packets += report.packets
+        joined_report.shipped += report.shipped
+        joined_report.first_ns = report.first_ns if joined_report.first_ns is None else joined_report.first_ns
+        joined_report.last_ns = joined_report.last_ns if report.last_ns is None else report.last_ns
+        for name, count in report.left_out.items():
+            joined_report.left_out[name] = joined_report.left_out.get(name, 0) + count
+        joined_report.problems = [*joined_report.problems, *report.problems][:MAX_PROBLEMS]
+        for key, numbers in report.begun.items():
             begun.setdefault(key, set()).update(numbers)
-        whole.joins, whole.tunnels = sorted({*whole.joins, *one.joins}), sorted({*whole.tunnels, *one.tunnels})
-    whole.begun = {key: sorted(numbers) for key, numbers in sorted(begun.items())}
-    return whole
+        joined_report.joins, joined_report.tunnels = (
+            sorted({*joined_report.joins, *report.joins}),
+            sorted({*joined_report.tunnels, *report.tunnels}),
+        )
+    joined_report.begun = {key: sorted(numbers) for key, numbers in sorted(begun.items())}
+    return joined_report
 
 
 class _Sorter:
@@ -194,10 +201,10 @@ class _Sorter:
         self.writer.add(batch, rows, groups[rows])
 
     def _meet(self) -> None:
-        known = len(self._keys)
-        if self._pairs.count > known:
+        known_keys = len(self._keys)
+        if self._pairs.count > known_keys:
             self._group = grown(self._group, self._pairs.count)
-            words = self._pairs.words(np.arange(known, self._pairs.count))
+            words = self._pairs.words(np.arange(known_keys, self._pairs.count))
             for ends, ports in zip(words[:, :8].astype(">u4"), words[:, 8:].astype(">u2"), strict=True):
                 self._keys.append(ends.tobytes() + ports.tobytes())
                 self._group[len(self._keys) - 1] = self.writer.number(self._keys[-1])
@@ -222,11 +229,11 @@ def addresses(batch: PacketBatch, row: int) -> bytes:
     """Returns the outermost IP addresses of a packet in the form of a key, the lower one first; empty if there are none."""
     view = batch.data.data
     start, end = int(batch.offset[row]), int(batch.offset[row] + batch.captured[row])
-    at = network_start(view, start, end, int(batch.link_type[row]))  # type: ignore[arg-type] # as unusual.py does
-    if at < 0:
+    header = network_start(view, start, end, int(batch.link_type[row]))  # type: ignore[arg-type] # as unusual.py does
+    if header < 0:
         return b""
-    version = view[at] >> 4
-    size, first, before = (4, at + 12, bytes(10) + b"\xff\xff") if version == 4 else (16, at + 8, b"")
+    version = view[header] >> 4
+    size, first, before = (4, header + 12, bytes(10) + b"\xff\xff") if version == 4 else (16, header + 8, b"")
     if version not in (4, 6) or first + 2 * size > end:
         return b""
-    return b"".join(sorted(before + view[one : one + size].tobytes() for one in (first, first + size)))
+    return b"".join(sorted(before + view[address_start : address_start + size].tobytes() for address_start in (first, first + size)))

@@ -84,11 +84,11 @@ def record_types(columns: Sequence[Column]) -> dict[str, Any]:
 @cache
 def whole_numbers(name: str) -> Mapping[str, Literal["u64", "hex64"]]:
     """Returns the columns of a table that are BIGINT for the sake of their bits, and which kind of number the bits are."""
-    found: dict[str, Literal["u64", "hex64"]] = {}
+    number_kinds: dict[str, Literal["u64", "hex64"]] = {}
     for column in COLUMNS if name == "messages" else _record_columns(name):
         if column.kind == "u64" or column.kind == "hex64":
-            found[column.name] = column.kind
-    return found
+            number_kinds[column.name] = column.kind
+    return number_kinds
 
 
 @cache
@@ -111,13 +111,13 @@ def message_rows(batch: MessageBatch, rows: Rows, columns: Sequence[str]) -> Any
 
 def message_columns(batch: MessageBatch, columns: Sequence[str]) -> dict[str, Any]:
     """Returns the columns that have values, in the form of ``message_rows``; but texts that occur again and again stay dictionaries."""
-    rows, found = np.arange(len(batch)), {}
+    rows, arrays = np.arange(len(batch)), {}
     for name in columns:
         array = short(batch, rows, name)
         if array.null_count < len(array):
             is_word = pa.types.is_dictionary(array.type) and type_of(name) == pa.string()
-            found[name] = _small(array) if is_word else _plain(array, name)
-    return found
+            arrays[name] = _small(array) if is_word else _plain(array, name)
+    return arrays
 
 
 def _plain(array: Any, name: str) -> Any:

@@ -43,17 +43,17 @@ class Secrets:
         keys = KeyLog(tuple(self._files()), search=self.search, once=True)
         for path, blocks in self.captures:
             with suppress(CaptureError, OSError), open_capture(path) as capture:  # the capture may be gone by now
-                found = capture.files[0]
+                capture_file = capture.files[0]
                 for _ in capture:
-                    if len(found.secrets) >= blocks:
+                    if len(capture_file.secrets) >= blocks:
                         break
-                for text in found.secrets:
+                for text in capture_file.secrets:
                     keys.add(text)
         return keys
 
     def _files(self) -> Iterator[str]:
-        for own, path in self.keylogs:
-            if self.point is None or own in (None, self.point):
+        for keylog_point, path in self.keylogs:
+            if self.point is None or keylog_point in (None, self.point):
                 for file, names in files_of(path):
                     if self.point is None or names is None or self.point in names:
                         yield file
@@ -64,13 +64,13 @@ def secrets_at(names: Sequence[str], search: int = SEARCH, option: str = "keylog
 
     Raises UsageError for a name that is no file or folder, because every process reads it.
     """
-    found = []
+    keylogs = []
     for name in names:
         point, path = of_point(name)
         if not (os.path.isfile(path) or os.path.isdir(path)):
             raise UsageError(f"{option} {escape(path)}: every process of Spark reads it; name a file or a folder")
-        found.append((point, os.path.abspath(path)))
-    return Secrets(tuple(found), search)
+        keylogs.append((point, os.path.abspath(path)))
+    return Secrets(tuple(keylogs), search)
 
 
 def closed_by(about: TlsConnection, keys: KeyLog) -> str | None:
@@ -106,8 +106,8 @@ NO_MARK = ""
 
 def mark_of(keys: KeyLog) -> str:
     """Returns a text that tells key logs with different secrets apart, and reveals none."""
-    known = sorted(_digest(random + secret) for random, secrets in keys.each() for secret in secrets.values())
-    return _digest("".join(known).encode()) if known else NO_MARK
+    digests = sorted(_digest(random + secret) for random, secrets in keys.each() for secret in secrets.values())
+    return _digest("".join(digests).encode()) if digests else NO_MARK
 
 
 def _digest(secret: bytes) -> str:

@@ -97,12 +97,12 @@ def check_installed() -> str:
         if home:
             raise UsageError(f"JAVA_HOME is {escape(home)}, which has no bin/java; correct it, or unset it")
         raise UsageError(f"Spark needs Java {OLDEST_JAVA} or newer, and there is none; {_INSTALL}")
-    version, said = java_version(java)
+    version, version_text = java_version(java)
     if version is None:
-        raise UsageError(f"{escape(java)}: does not say its version ({clip(escape(said), _SHOWN)}); {_INSTALL}")
+        raise UsageError(f"{escape(java)}: does not say its version ({clip(escape(version_text), _SHOWN)}); {_INSTALL}")
     if version < OLDEST_JAVA:
         raise UsageError(f"Spark needs Java {OLDEST_JAVA} or newer, and {escape(java)} is Java {version}; {_INSTALL}")
-    return said
+    return version_text
 
 
 def java_program() -> str | None:
@@ -125,10 +125,10 @@ def java_version(java: str) -> tuple[int | None, str]:
 
 def feature_release(text: str) -> int | None:
     """Returns the feature release in the output of Java: ``8`` for Java 1.8, ``17`` for Java 17.0.15."""
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
-    if found is None:
+    version = re.search(r'version "(\d+)(?:\.(\d+))?', text)
+    if version is None:
         return None
-    return int(found[2] or 0) if found[1] == "1" else int(found[1])
+    return int(version[2] or 0) if version[1] == "1" else int(version[1])
 
 
 @contextmanager
@@ -175,18 +175,18 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     with classes.kept(_end_java):
         with _Java(folder) as java:
             try:
-                found = aside(builder.config(map={**conf}).getOrCreate, java.end)
+                spark_session = aside(builder.config(map={**conf}).getOrCreate, java.end)
             except Exception as error:
                 raise _failure(java.reason(error), master or conf.get("spark.master", "")) from error
         try:
             if is_local:
-                aside(lambda: found.sparkContext.setLogLevel("ERROR"), lambda: None)
+                aside(lambda: spark_session.sparkContext.setLogLevel("ERROR"), lambda: None)
             if starts_java:
-                _quiet(found)
-            yield found
+                _quiet(spark_session)
+            yield spark_session
         finally:
             with suppress(Exception):  # an interrupted gateway may be gone
-                aside(lambda: _stop(found), lambda: None)
+                aside(lambda: _stop(spark_session), lambda: None)
 
 
 def is_remote(master: str) -> bool:
@@ -199,13 +199,13 @@ def _check_answers(master: str) -> None:
 
     Raises UsageError if the client of Spark Connect is not installed.
     """
-    scheme, _, places = master.partition("://")
+    scheme, _, addresses = master.partition("://")
     if scheme not in _PORTS:
         return
     refused: Exception | None = None
-    for place in places.split(","):  # a cluster can have several masters, and only one need work
+    for address in addresses.split(","):  # a cluster can have several masters, and only one need work
         try:
-            where = urlsplit(f"//{place}")
+            where = urlsplit(f"//{address}")
             socket.create_connection((where.hostname or "", where.port or _PORTS[scheme]), ANSWER_S).close()
             break
         except (OSError, ValueError) as error:
@@ -289,23 +289,23 @@ class _Java:
 
     def reason(self, error: BaseException) -> str:
         """Returns why Spark did not start, on one line. Java tells PySpark, unless Java has ended before."""
-        text, said = str(error), ""
+        text, java_output = str(error), ""
         if self._said is not None:
             self._said.seek(0)
-            said = self._said.read(1 << 20).decode(errors="replace")
-        if found := re.search(r"Failed to connect to master (\S+)", said):
-            return f"its master {escape(found[1])} does not answer"
+            java_output = self._said.read(1 << 20).decode(errors="replace")
+        if matched := re.search(r"Failed to connect to master (\S+)", java_output):
+            return f"its master {escape(matched[1])} does not answer"
         if "JAVA_GATEWAY_EXITED" in text:
-            text = said
+            text = java_output
         lines = [line.strip() for line in text.splitlines() if line.strip() and not _NO_REASON.match(line)]
-        raised = [found[1] for line in lines if (found := _RAISED.match(line))]
+        raised = [matched[1] for line in lines if (matched := _RAISED.match(line))]
         return clip(escape((raised[-1:] or lines or [type(error).__name__])[0].rstrip(".")), _SHOWN)
 
 
 def _failure(reason: str, master: str) -> DcpInspectError:
     if re.search("Master must|Master URL", reason):
-        known = "local[*], spark://HOST:7077, yarn, k8s://https://HOST:PORT or sc://HOST:15002"
-        return UsageError(f"--master {escape(master)}: Spark knows no such master; write {known}")
+        forms = "local[*], spark://HOST:7077, yarn, k8s://https://HOST:PORT or sc://HOST:15002"
+        return UsageError(f"--master {escape(master)}: Spark knows no such master; write {forms}")
     return SparkFailedError(f"Spark does not start: {reason}; DCPINSPECT_SPARK_LOG=1 in the environment shows all that Java says")
 
 
@@ -417,5 +417,5 @@ def _cause(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     raised = [line for line in lines if re.match(r"[A-Za-z_.]+(Error|Exception|Exit)\b:? ", line) and not line.startswith("org.apache")]
     deepest = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")][-1:]
-    said = re.findall(r"(\S.*)\s*\nPYTHONPATH was:", str(error))
-    return clip(escape((raised or said or deepest or [_first_line(error)])[0]), _SHOWN)
+    python_errors = re.findall(r"(\S.*)\s*\nPYTHONPATH was:", str(error))
+    return clip(escape((raised or python_errors or deepest or [_first_line(error)])[0]), _SHOWN)

@@ -19,8 +19,8 @@ OURS = "dcpinspect"
 
 def missing_module(text: str) -> str | None:
     """Returns the module that a task could not import, if a failure of Spark says so."""
-    found = _MISSING.search(text)
-    return None if found is None else found[1]
+    failure = _MISSING.search(text)
+    return None if failure is None else failure[1]
 
 
 def ship(spark: SparkSession, folder: str) -> None:
@@ -37,6 +37,6 @@ def write_zip(path: str) -> None:
     """Writes the package as a zip file from which Python can import."""
     root = Path(dcpinspect.__file__).parent
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for one in sorted(root.rglob("*")):
-            if one.is_file() and "__pycache__" not in one.parts:
-                file.write(one, f"{OURS}/{one.relative_to(root).as_posix()}")
+        for source_file in sorted(root.rglob("*")):
+            if source_file.is_file() and "__pycache__" not in source_file.parts:
+                file.write(source_file, f"{OURS}/{source_file.relative_to(root).as_posix()}")

@@ -40,8 +40,8 @@ class DcpSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns a reader of the columns in this schema. Raises UsageError for wrong options, or a wrong schema."""
-        found = self._asked(schema)
-        return PushdownReader(found) if wants_pushdown(self.options) else Reader(found)
+        source_options = self._asked(schema)
+        return PushdownReader(source_options) if wants_pushdown(self.options) else Reader(source_options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Returns a reader of captures as they come. Raises UsageError as ``reader`` does."""
@@ -62,7 +62,7 @@ class Reader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Returns one task for the files of each capture point, or for each file."""
-        return [Task(part) for part in self.asked.parts()]
+        return [Task(capture_slice) for capture_slice in self.asked.parts()]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Returns the rows of one task."""
@@ -82,6 +82,6 @@ class PushdownReader(Reader):
 
         Spark still checks all of them, so that only Spark decides which rows match.
         """
-        known = dict(zip(self.asked.names, self.asked.columns, strict=True))
-        self.conditions = pushed(filters, known)
+        column_of_name = dict(zip(self.asked.names, self.asked.columns, strict=True))
+        self.conditions = pushed(filters, column_of_name)
         return filters

@@ -112,7 +112,7 @@ class SourceOptions:
     @property
     def schema(self) -> Any:
         """The Arrow schema of the wanted columns."""
-        return pa.schema([SCHEMA.field(name).with_name(shown) for name, shown in zip(self.columns, self.names, strict=True)])
+        return pa.schema([SCHEMA.field(name).with_name(spark_name) for name, spark_name in zip(self.columns, self.names, strict=True)])
 
     def parts(self, *, may_be_empty: bool = False) -> list[CaptureSlice]:
         """Returns what the tasks are to read, in the order of the paths. Raises UsageError for missing paths, unless ``may_be_empty``."""
@@ -146,44 +146,44 @@ def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -
 
     Raises UsageError, which names the option.
     """
-    given = _by_name(options)
-    on_error = _on_error(given)
-    names = _columns(given.get("columns"), shows_errors=on_error == "row")
+    values = _by_name(options)
+    on_error = _on_error(values)
+    names = _columns(values.get("columns"), shows_errors=on_error == "row")
     if schema is not None:
         _check_types(schema)
-        if "columns" in given and [name.lower() for name in schema] != names:
+        if "columns" in values and [name.lower() for name in schema] != names:
             raise UsageError("option columns: the schema names other columns; give one of the two")
         names = [name.lower() for name in schema]
     on_error = on_error or ("row" if ERROR.name in names else "fail")
     if on_error == "row" and ERROR.name not in names:
         raise UsageError("option on_error: a row says in the column error what could not be read; ask for that column, too")
-    extra_ports, find_ports = _ports(given.get("port"))
+    extra_ports, find_ports = _ports(values.get("port"))
     return SourceOptions(
-        _paths(given),
+        _paths(values),
         tuple(names),
         tuple(names if schema is None else schema),
-        _selection(given),
-        _time(given, "since"),
-        _time(given, "until"),
+        _selection(values),
+        _time(values, "since"),
+        _time(values, "until"),
         extra_ports,
         find_ports,
-        _told("capture_point", check_rule, given.get("capture_point", BY_DIRECTORY)),
-        _one_of(given, "unit", ("point", "file"), "point") == "file",
+        _told("capture_point", check_rule, values.get("capture_point", BY_DIRECTORY)),
+        _one_of(values, "unit", ("point", "file"), "point") == "file",
         on_error,
-        given.get("path_glob_filter", "*"),
-        _time(given, "modified_after"),
-        _time(given, "modified_before"),
-        _keylogs(given.get("keylog")),
-        _trials(given.get("tls_search")),
-        _most_files(given.get("max_files_per_trigger")),
-        length(given.get("rested", "5s"), "option rested"),
+        values.get("path_glob_filter", "*"),
+        _time(values, "modified_after"),
+        _time(values, "modified_before"),
+        _keylogs(values.get("keylog")),
+        _trials(values.get("tls_search")),
+        _most_files(values.get("max_files_per_trigger")),
+        length(values.get("rested", "5s"), "option rested"),
     )
 
 
 def wants_pushdown(options: Mapping[str, str]) -> bool:
     """Whether conditions of the query are to be pushed down. Raises UsageError."""
-    given = {name: value.lower() for name, value in _by_name(options).items()}
-    return bool(_one_of(given, "pushdown", ("true", "false"), "false") == "true")
+    values = {name: value.lower() for name, value in _by_name(options).items()}
+    return bool(_one_of(values, "pushdown", ("true", "false"), "false") == "true")
 
 
 def spark_type(name: str) -> str:
@@ -193,13 +193,13 @@ def spark_type(name: str) -> str:
 
 
 def _by_name(options: Mapping[str, str]) -> dict[str, str]:
-    given = {}
+    values = {}
     for name, value in options.items():
-        known = _NAMES.get(name.lower().replace("_", ""))
-        if known is None:
+        option = _NAMES.get(name.lower().replace("_", ""))
+        if option is None:
             raise UsageError(f"option {escape(name)}: there is none{did_you_mean(name, OPTIONS) or '; there are ' + ', '.join(OPTIONS)}")
-        given[known] = value
-    return given
+        values[option] = value
+    return values
 
 
 def _on_error(given: Mapping[str, str]) -> OnError | None:

@@ -47,15 +47,15 @@ def record_batches(asked: SourceOptions, part: CaptureSlice, conditions: FilterR
     try:
         with Reading(readable, extra_ports=asked.extra_ports, find_ports=asked.find_ports, keys=keys) as reading:
             for batch in reading:
-                for found in reading.capture.problems[seen:]:
-                    yield from _damage(asked, part, found)
+                for problem in reading.capture.problems[seen:]:
+                    yield from _damage(asked, part, problem)
                 seen = len(reading.capture.problems)
                 yield from _messages(asked, part, batch, conditions)
-            for found in reading.capture.problems[seen:]:
-                yield from _damage(asked, part, found)
+            for problem in reading.capture.problems[seen:]:
+                yield from _damage(asked, part, problem)
             if part.is_cut and (lost := _lost(reading)):
-                what = f"{lost:,} bytes are of messages that begin or end in other files of {part.point}; with unit=point they are read"
-                yield from _failure(asked, part, CaptureError(part.files[0], None, what))
+                message = f"{lost:,} bytes are of messages that begin or end in other files of {part.point}; with unit=point they are read"
+                yield from _failure(asked, part, CaptureError(part.files[0], None, message))
     except CaptureError as error:
         if asked.on_error == "fail":
             raise
@@ -65,8 +65,10 @@ def record_batches(asked: SourceOptions, part: CaptureSlice, conditions: FilterR
 
 def _lost(reading: Reading) -> int:
     """Returns how many bytes on connections of the protocol are in no message."""
-    found = (one for one in reading.coverage.where(lambda all_: (all_.decoded > 0) & ~all_.is_whole) if one.protocol == DCP)
-    return sum(one.unfinished + sum(one.skipped.values()) for one in found)
+    incomplete = (
+        coverage for coverage in reading.coverage.where(lambda all_: (all_.decoded > 0) & ~all_.is_whole) if coverage.protocol == DCP
+    )
+    return sum(coverage.unfinished + sum(coverage.skipped.values()) for coverage in incomplete)
 
 
 def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
@@ -94,24 +96,25 @@ def _failure(asked: SourceOptions, part: CaptureSlice, error: CaptureError) -> I
         advice = "option on_error=skip leaves out what cannot be read, and on_error=row has a row for it"
         raise CaptureError(error.path, error.offset, error.what, advice)
     if asked.on_error == "row":
-        known = {"file": error.path, POINT.name: part.point, ERROR.name: str(error)}
-        columns = [pa.array([known.get(name)], SCHEMA.field(name).type) for name in asked.columns]
+        values = {"file": error.path, POINT.name: part.point, ERROR.name: str(error)}
+        columns = [pa.array([values.get(name)], SCHEMA.field(name).type) for name in asked.columns]
         yield pa.RecordBatch.from_arrays(columns, schema=asked.schema)
 
 
 def _messages(asked: SourceOptions, part: CaptureSlice, batch: MessageBatch, conditions: FilterRows | None) -> Iterator[Any]:
     rows = _within(asked, batch)
     if part.before:
-        known = [number for number, name in enumerate(batch.files) if name in part.before]
-        rows = rows[~np.isin(batch.last_file[rows], known)]
+        earlier_files = [number for number, name in enumerate(batch.files) if name in part.before]
+        rows = rows[~np.isin(batch.last_file[rows], earlier_files)]
     if conditions is not None:
         rows = conditions.rows(batch, rows)
     for first in range(0, len(rows), ROWS):
-        some = rows[first : first + ROWS]
-        made = message_rows(batch, some, [name for name in asked.columns if name not in (POINT.name, ERROR.name)])
-        others = {POINT.name: part.point, ERROR.name: None}
+        chunk = rows[first : first + ROWS]
+        made = message_rows(batch, chunk, [name for name in asked.columns if name not in (POINT.name, ERROR.name)])
+        constants = {POINT.name: part.point, ERROR.name: None}
         columns = [
-            pa.repeat(pa.scalar(others[name], pa.string()), len(some)) if name in others else made.column(name) for name in asked.columns
+            pa.repeat(pa.scalar(constants[name], pa.string()), len(chunk)) if name in constants else made.column(name)
+            for name in asked.columns
         ]
         yield from _cut(pa.RecordBatch.from_arrays(columns, schema=asked.schema))
 

@@ -49,7 +49,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
         """Returns the offset of the last capture to read next."""
-        times = sorted(one for one in self._rested(start[_CHANGED]) if self._last_ns is None or one <= self._last_ns)
+        times = sorted(time_ns for time_ns in self._rested(start[_CHANGED]) if self._last_ns is None or time_ns <= self._last_ns)
         if isinstance(limit, ReadMaxFiles):
             times = times[: limit.max_files]
         return {_CHANGED: times[-1]} if times else start
@@ -57,20 +57,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _rested(self, after_ns: int) -> list[int]:
         """Returns the times of change of the new captures that have not changed for long enough."""
         now_ns = time.time_ns()
-        found = (_changed_ns(path) for part in self.asked.parts(may_be_empty=True) for path in part.files)
-        return [one for one in found if one is not None and after_ns < one <= now_ns - self.asked.rested_ns]
+        times_ns = (_changed_ns(path) for capture_slice in self.asked.parts(may_be_empty=True) for path in capture_slice.files)
+        return [time_ns for time_ns in times_ns if time_ns is not None and after_ns < time_ns <= now_ns - self.asked.rested_ns]
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Returns one task for the new captures of each point. It also reads the capture before them, in which messages may begin."""
-        found: list[InputPartition] = []
-        for part in self.asked.parts(may_be_empty=True):
-            times = sorted((time_ns, path) for path in part.files if (time_ns := _changed_ns(path)) is not None)
+        tasks: list[InputPartition] = []
+        for capture_slice in self.asked.parts(may_be_empty=True):
+            times = sorted((time_ns, path) for path in capture_slice.files if (time_ns := _changed_ns(path)) is not None)
             new = [path for time_ns, path in times if start[_CHANGED] < time_ns <= end[_CHANGED]]
             before = [path for time_ns, path in times if time_ns <= start[_CHANGED]]
-            found += [Task(CaptureSlice(part.point, (path,), is_cut=True)) for path in new] if self.asked.by_file else []
+            tasks += [Task(CaptureSlice(capture_slice.point, (path,), is_cut=True)) for path in new] if self.asked.by_file else []
             if new and not self.asked.by_file:
-                found.append(Task(replace(part, files=tuple(new), before=tuple(before[-1:]))))
-        return found
+                tasks.append(Task(replace(capture_slice, files=tuple(new), before=tuple(before[-1:]))))
+        return tasks
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Returns the rows of one task."""

@@ -31,7 +31,7 @@ _ABOVE = 5
 
 def mark_of(bundles: Iterable[Bundled]) -> str:
     """Returns a digest of which packets these are, with their numbers."""
-    return _digest("\n".join(f"{one.base} {one.file} {one.first} {one.path}" for one in bundles).encode())
+    return _digest("\n".join(f"{bundle.base} {bundle.file} {bundle.first} {bundle.path}" for bundle in bundles).encode())
 
 
 def write_state(reading: Reading, stem: str, salt: Salt | None = None) -> str:
@@ -83,8 +83,8 @@ def _write(stem: str, data: bytes, salt: Salt | None) -> str:
 
 def _read(path: str, salt: Salt | None) -> bytes:
     if not is_uri(path):
-        for place in (Path(path), *Path(path).parents)[:_ABOVE]:
-            check_above(place.stat(), place)
+        for folder in (Path(path), *Path(path).parents)[:_ABOVE]:
+            check_above(folder.stat(), folder)
     data = files.content(path, salt)
     if _digest(data) != path.split(".")[-2]:
         msg = f"{path} has changed"

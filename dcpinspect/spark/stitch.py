@@ -28,11 +28,11 @@ def components(keys: Iterable[bytes], joins: Iterable[GroupPair] = (), tunnels: 
     segments are known to be part of. They also belong with segments from tunnels between their addresses: if the fragments of a segment are
     in several captures, only the tunnel is known of it.
     """
-    known = list(dict.fromkeys(keys))
-    wild = [key for key in known if len(key) != KEY_BYTES]
+    all_keys = list(dict.fromkeys(keys))
+    wild = [key for key in all_keys if len(key) != KEY_BYTES]
     if not wild:
-        return {key: key for key in known}
-    parent = {key: key for key in known}
+        return {key: key for key in all_keys}
+    parent = {key: key for key in all_keys}
 
     def root(key: bytes) -> bytes:
         while parent[key] != key:
@@ -44,13 +44,13 @@ def components(keys: Iterable[bytes], joins: Iterable[GroupPair] = (), tunnels: 
             first, second = sorted((root(one), root(two)))
             parent[second] = first
 
-    for key in known:
+    for key in all_keys:
         join(key[:ADDRESS_BYTES], key)
         if b"" in parent:  # fragments without addresses may belong to anything
             join(b"", key)
     for one, two in (*joins, *tunnels):
         join(one, two)
-    return {key: root(key) for key in known}
+    return {key: root(key) for key in all_keys}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,39 +77,39 @@ def copies(groups: Iterable[Seen]) -> dict[str, dict[bytes, GroupLocation]]:
 
     With each group, that other point and the key there.
     """
-    ordered = sorted(groups, key=lambda one: (-one.bytes, one.point, one.key))
-    if len({one.point for one in ordered}) < 2:
+    ordered = sorted(groups, key=lambda group: (-group.bytes, group.point, group.key))
+    if len({group.point for group in ordered}) < 2:
         return {}
     holders: dict[object, list[int]] = {}
-    for number, one in enumerate(ordered):
-        for token in _tokens(one):
+    for number, group in enumerate(ordered):
+        for token in _tokens(group):
             holders.setdefault(token, []).append(number)
-    found: dict[int, GroupLocation] = {}
-    for number, one in enumerate(ordered):
-        if number in found:
+    originals: dict[int, GroupLocation] = {}
+    for number, group in enumerate(ordered):
+        if number in originals:
             continue
-        for other in {other for token in _tokens(one) for other in holders[token] if other > number and other not in found}:
-            if ordered[other].point != one.point and one.is_same(ordered[other]):
-                found[other] = one.point, one.key
+        for later in {later for token in _tokens(group) for later in holders[token] if later > number and later not in originals}:
+            if ordered[later].point != group.point and group.is_same(ordered[later]):
+                originals[later] = group.point, group.key
     by_point: dict[str, dict[bytes, GroupLocation]] = {}
-    for number, place in found.items():
-        by_point.setdefault(ordered[number].point, {})[ordered[number].key] = place
+    for number, location in originals.items():
+        by_point.setdefault(ordered[number].point, {})[ordered[number].key] = location
     return by_point
 
 
-def _tokens(one: Seen) -> Iterator[object]:
+def _tokens(group: Seen) -> Iterator[object]:
     """Yields values of which two groups have some in common, if they are the same."""
-    yield from ((one.key, number) for number in one.begun)
-    yield from one.marks.tolist()
+    yield from ((group.key, number) for number in group.begun)
+    yield from group.marks.tolist()
 
 
 def balanced(sizes: Mapping[bytes, int], parts: int) -> list[list[bytes]]:
     """Divides components into at most ``parts`` parts of about equal size: the largest first, each to the smallest part."""
     count = max(1, min(parts, len(sizes)))
     heap = [(0, number) for number in range(count)]
-    found: list[list[bytes]] = [[] for _ in range(count)]
+    bins: list[list[bytes]] = [[] for _ in range(count)]
     for key in sorted(sizes, key=lambda key: (-sizes[key], key)):
         size, number = heapq.heappop(heap)
-        found[number].append(key)
+        bins[number].append(key)
         heapq.heappush(heap, (size + sizes[key], number))
-    return [part for part in found if part]
+    return [bin_keys for bin_keys in bins if bin_keys]

@@ -50,9 +50,9 @@ def stretches(path: str, size: int, count: int) -> list[Stretch]:
 
 def _begun(header: bytes) -> Pcap:
     """Returns the format of a file, in its state after the header."""
-    found = Pcap(header)
-    found.walk(np.frombuffer(header, np.uint8), FILE_HEADER, final=False)
-    return found
+    format_ = Pcap(header)
+    format_.walk(np.frombuffer(header, np.uint8), FILE_HEADER, final=False)
+    return format_
 
 
 class StretchPackets:
@@ -80,10 +80,10 @@ class StretchPackets:
             if verdict != DONE:
                 self.close()
                 raise CaptureError(self.files[0].name, start, "no record begins near here")
-            at = int(state[0])
-            walk = _begun(header).walk(data[at:], len(data) - at, final=False)
+            offset = int(state[0])
+            walk = _begun(header).walk(data[offset:], len(data) - offset, final=False)
             if not walk.problems and len(walk.offset) >= chained:
-                return start + at
+                return start + offset
             state[0] += 1
 
     def _read(self, at: int, size: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], bool]:
@@ -99,13 +99,15 @@ class StretchPackets:
         size = self._batch_bytes
         file = self.files[0]
         while self.position < self._end:
-            at = self.position
-            data, is_end = self._read(at, size)
+            position = self.position
+            data, is_end = self._read(position, size)
             walk = self._format.walk(data, len(data), final=is_end)
-            record = at + walk.offset - self._format.record_header
+            record = position + walk.offset - self._format.record_header
             count = int(np.searchsorted(record, self._end))
-            self.position = int(record[count]) if count < len(record) else at + walk.consumed
-            inside = [FileDamage(file.name, at + offset, what) for offset, what in walk.problems if at + offset < self._end]
+            self.position = int(record[count]) if count < len(record) else position + walk.consumed
+            inside = [
+                FileDamage(file.name, position + offset, problem) for offset, problem in walk.problems if position + offset < self._end
+            ]
             file.problems += inside[: MAX_PROBLEMS - len(file.problems)]
             size = self._batch_bytes if walk.consumed else min(2 * size, max(2 * MAX_BLOCK, self._batch_bytes))
             if count:
@@ -119,7 +121,7 @@ class StretchPackets:
                     file=0,
                     first_frame=self.packets + 1,
                     first_packet=self.packets,
-                    file_offset=at,
+                    file_offset=position,
                 )
                 self.packets += count
             if is_end:

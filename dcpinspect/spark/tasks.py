@@ -73,11 +73,11 @@ class OwnTasks:
     def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
         """Calls ``work`` with every item; see ``Tasks``."""
         assert len(items) == len(sizes)
-        found: list[Result] = []
+        results: list[Result] = []
         for item in items:
-            self._show(what, len(found), len(items))
-            found.append(work(item))
-        return found
+            self._show(what, len(results), len(items))
+            results.append(work(item))
+        return results
 
 
 class SparkTasks:
@@ -117,33 +117,35 @@ class SparkTasks:
     def _each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
         from pyspark import cloudpickle
 
-        numbers, here = packed(sizes, 2 * self.processors), program.build()
+        numbers, own_build = packed(sizes, 2 * self.processors), program.build()
         os.umask(mask := os.umask(0o077))  # what tasks write is as private as what this process writes
-        given = work, [[items[number] for number in task] for task in numbers]
-        sent = cloudpickle.dumps(given)  # type: ignore[no-untyped-call] # read only by the same code
+        task_work = work, [[items[number] for number in task] for task in numbers]
+        sent = cloudpickle.dumps(task_work)  # type: ignore[no-untyped-call] # read only by the same code
 
         def run(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow as pa
 
-            is_same = (there := program.build()) == here
+            is_same = (other_build := program.build()) == own_build
             work, lists = pickle.loads(sent) if is_same else (None, [])  # noqa: S301 - the driver has made it
             os.umask(mask)
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     results = pickle.dumps([work(item) for item in lists[number]] if is_same else [])
-                    yield pa.RecordBatch.from_pydict({"task": [number], "results": [results], "build": [there]})
+                    yield pa.RecordBatch.from_pydict({"task": [number], "results": [results], "build": [other_build]})
 
         def job() -> Any:
             frame = self._spark.range(0, len(numbers), 1, len(numbers))
             return frame.mapInArrow(run, "task BIGINT, results BINARY, build STRING").toArrow()
 
-        found = sessions.watched(self._spark, job, partial(self._show, what), self._remark)
-        for there in found["build"].to_pylist():
-            if there != here:
-                raise UsageError(f"executors have another build of dcpinspect ({there}; this is {here}); install the same one on all")
+        answers = sessions.watched(self._spark, job, partial(self._show, what), self._remark)
+        for other_build in answers["build"].to_pylist():
+            if other_build != own_build:
+                raise UsageError(
+                    f"executors have another build of dcpinspect ({other_build}; this is {own_build}); install the same one on all"
+                )
         results: list[Any] = [None] * len(items)
-        for task, one in zip(found["task"].to_pylist(), found["results"].to_pylist(), strict=True):
-            for number, result in zip(numbers[task], pickle.loads(one), strict=True):  # noqa: S301 - our own tasks have made it
+        for task, pickled in zip(answers["task"].to_pylist(), answers["results"].to_pylist(), strict=True):
+            for number, result in zip(numbers[task], pickle.loads(pickled), strict=True):  # noqa: S301 - our own tasks have made it
                 results[number] = result
         return results
 
@@ -169,6 +171,6 @@ def packed(sizes: Sequence[int], tasks: int) -> list[list[int]]:
     """Returns the numbers of the items in tasks of about equal size: ``tasks`` of them, more if these would be too large, one for little
     work.
     """
-    wanted = 1 if is_little(sizes) else max(tasks, -(-sum(sizes) // TASK_BYTES))
-    groups = balanced({number.to_bytes(8, "big"): size for number, size in enumerate(sizes)}, wanted)
+    task_count = 1 if is_little(sizes) else max(tasks, -(-sum(sizes) // TASK_BYTES))
+    groups = balanced({number.to_bytes(8, "big"): size for number, size in enumerate(sizes)}, task_count)
     return [sorted(int.from_bytes(key, "big") for key in group) for group in groups]

@@ -66,45 +66,46 @@ class Together:
     rows: Sequence[NewRows]
 
 
-def put_together(one: Joining, tasks: Tasks) -> tuple[RunResults, Together]:
+def put_together(joining: Joining, tasks: Tasks) -> tuple[RunResults, Together]:
     """Puts all parts together in this process, and writes their tables. Raises UsageError for parts that are missing or damaged.
 
     ``tasks``: compare streams.
     """
-    found = whole(one.manifest, few=tasks)
-    found.merged.compare(
-        lambda wanted: _look(tasks, found, wanted, one.secrets), partial(histories.compare, tasks, found, one.secrets, one.stem)
+    results = whole(joining.manifest, few=tasks)
+    results.merged.compare(
+        lambda wanted: _look(tasks, results, wanted, joining.secrets),
+        partial(histories.compare, tasks, results, joining.secrets, joining.stem),
     )
-    rows = _new_rows(one, found)
-    return found, Together(write_tables(found, one.batch, one.there), rows)
+    rows = _new_rows(joining, results)
+    return results, Together(write_tables(results, joining.batch, joining.there), rows)
 
 
-def put_together_apart(one: Joining, tasks: Tasks) -> Together:
+def put_together_apart(joining: Joining, tasks: Tasks) -> Together:
     """Puts all parts together in a task, and writes their tables. Raises UsageError, as ``put_together`` does."""
-    return nested(tasks, "putting streams together", _apart, one, stem=one.stem, salt=one.manifest.salt)
+    return nested(tasks, "putting streams together", _apart, joining, stem=joining.stem, salt=joining.manifest.salt)
 
 
-def _apart(one: Joining, tasks: Tasks) -> Together:
-    return put_together(one, tasks)[1]
+def _apart(joining: Joining, tasks: Tasks) -> Together:
+    return put_together(joining, tasks)[1]
 
 
-def _look(tasks: Tasks, found: RunResults, wanted: EventQuery, secrets: Secrets) -> FoundEvents:
+def _look(tasks: Tasks, results: RunResults, wanted: EventQuery, secrets: Secrets) -> FoundEvents:
     """Reads the wanted events again, to compare streams."""
-    looks = found.looks(wanted, secrets)
-    return FoundEvents.joined(wanted, tasks.each("comparing streams", look, looks, [one.work.size for one in looks]))
+    looks = results.looks(wanted, secrets)
+    return FoundEvents.joined(wanted, tasks.each("comparing streams", look, looks, [event_look.work.size for event_look in looks]))
 
 
-def _new_rows(one: Joining, found: RunResults) -> list[NewRows]:
+def _new_rows(joining: Joining, results: RunResults) -> list[NewRows]:
     """Returns the parts of which the tables lack rows, or have others."""
-    manifest = one.manifest
-    there = {name: set(one.there[name]) for name in SET_APART}
+    manifest = joining.manifest
+    there = {name: set(joining.there[name]) for name in SET_APART}
     new = []
-    places = (place for place, part in enumerate(manifest.parts) if not part.is_copy)
+    part_numbers = (part_number for part_number, manifest_part in enumerate(manifest.parts) if not manifest_part.is_copy)
     # if there are no parts, one empty part stands in for them
-    for place, of_whole in zip(places, found.merged.of_parts(), strict=False):
-        part, mark = manifest.parts[place], mark_of(of_whole, len(manifest.units))
-        if part.of_whole != mark or not manifest.has_rows_of(part, there):
-            path = f"{one.stem}.{attempt()}.whole"
+    for part_number, of_whole in zip(part_numbers, results.merged.of_parts(), strict=False):
+        manifest_part, mark = manifest.parts[part_number], mark_of(of_whole, len(manifest.units))
+        if manifest_part.of_whole != mark or not manifest.has_rows_of(manifest_part, there):
+            path = f"{joining.stem}.{attempt()}.whole"
             files.write(path, to_bytes(of_whole), manifest.salt)
-            new.append(NewRows(place, mark, path))
+            new.append(NewRows(part_number, mark, path))
     return new

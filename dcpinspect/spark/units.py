@@ -82,7 +82,7 @@ def digests(path: str, size: int) -> tuple[str, str]:
         first = file.read(min(END, size))
         file.seek(max(0, size - END))
         last = file.read(min(END, size))
-    return tuple(hashlib.blake2b(part, digest_size=16).hexdigest() for part in (first, last))  # type: ignore[return-value] # two
+    return tuple(hashlib.blake2b(piece, digest_size=16).hexdigest() for piece in (first, last))  # type: ignore[return-value] # two
 
 
 def size_of(path: str) -> int:
@@ -111,14 +111,14 @@ def files_of(names: Sequence[str], *, without: str, may_be_empty: bool = False) 
     ``without``: a directory that is left out. Raises UsageError for missing names; a directory or pattern without captures is no error if
     ``may_be_empty``.
     """
-    found: dict[str, tuple[str, str]] = {}
-    for given in names:
-        if given == "-":
+    files: dict[str, tuple[str, str]] = {}
+    for given_name in names:
+        if given_name == "-":
             raise UsageError("-: a pipeline reads files, each maybe more than once; write standard input to a file")
-        name = reached(given, "captures are read")
+        name = reached(given_name, "captures are read")
         if is_uri(name):
             for uri, about in _remote_files(name, may_be_empty=may_be_empty).items():
-                found.setdefault(uri, (uri, f"{about.size} {about.mtime_ns}"))
+                files.setdefault(uri, (uri, f"{about.size} {about.mtime_ns}"))
             continue
         if os.path.isdir(name):
             paths = list(captures_in(name, os.path.realpath(without)))
@@ -129,11 +129,11 @@ def files_of(names: Sequence[str], *, without: str, may_be_empty: bool = False) 
         else:
             paths = sorted(path for path in glob.glob(name, recursive=True) if not os.path.isdir(path))
             if not paths and not (may_be_empty and glob.has_magic(name)):
-                what = "no file matches" if glob.has_magic(name) else "is missing"
-                raise UsageError(f"{escape(name) or 'an empty name'}: {what}; name captures, patterns or directories of them")
+                problem = "no file matches" if glob.has_magic(name) else "is missing"
+                raise UsageError(f"{escape(name) or 'an empty name'}: {problem}; name captures, patterns or directories of them")
         for path in paths:
-            found.setdefault(os.path.realpath(path), (path, _stamp(path)))
-    return dict(found.values())
+            files.setdefault(os.path.realpath(path), (path, _stamp(path)))
+    return dict(files.values())
 
 
 def _stamp(path: str) -> str:
@@ -152,20 +152,20 @@ def _remote_files(name: str, *, may_be_empty: bool) -> dict[str, FileInfo]:
         about = remote.info(base)
         if about.is_file and magic is None:
             return {name: about}
-        found = remote.files_below(base)
+        infos = remote.files_below(base)
     except FileNotFoundError:
-        found = {}
+        infos = {}
     except OSError as error:
         raise UsageError(f"{escape(name)}: cannot be looked through ({error.strerror})") from error
     if magic is None:
-        found = {uri: about for uri, about in found.items() if has_name_of_capture(uri)}
+        infos = {uri: about for uri, about in infos.items() if has_name_of_capture(uri)}
     else:
-        wanted = re.compile(_pattern(name), re.DOTALL)
-        found = {uri: about for uri, about in found.items() if wanted.fullmatch(uri)}
-    if not found and not may_be_empty:
-        what = "no file matches" if magic is not None else "is missing, or has no captures in it"
-        raise UsageError(f"{escape(name)}: {what}; name captures, patterns or directories of them")
-    return found
+        name_pattern = re.compile(_pattern(name), re.DOTALL)
+        infos = {uri: about for uri, about in infos.items() if name_pattern.fullmatch(uri)}
+    if not infos and not may_be_empty:
+        problem = "no file matches" if magic is not None else "is missing, or has no captures in it"
+        raise UsageError(f"{escape(name)}: {problem}; name captures, patterns or directories of them")
+    return infos
 
 
 def _pattern(text: str) -> str:
@@ -183,15 +183,17 @@ def units_of(
     file that has not changed since; other units have no digests yet. A file that cannot be read is a unit, too; its reader says why.
     """
     before = {(unit.path, unit.stamp): unit for unit in known_units if unit.head and unit.stamp}
-    known = dict(points)
-    found = []
+    point_names = dict(points)
+    units = []
     for path, stamp in paths.items():
         key = _point_key(path, rule)
-        if key not in known:
-            known[key] = _free_name(key, set(known.values()))
+        if key not in point_names:
+            point_names[key] = _free_name(key, set(point_names.values()))
         absolute = path if is_uri(path) else os.path.abspath(path)
-        found.append(before.get((absolute, stamp)) or Unit(path, absolute, known[key], int(stamp.partition(" ")[0] or 0), stamp=stamp))
-    return found, known
+        units.append(
+            before.get((absolute, stamp)) or Unit(path, absolute, point_names[key], int(stamp.partition(" ")[0] or 0), stamp=stamp)
+        )
+    return units, point_names
 
 
 def check_rule(rule: str) -> str:
@@ -219,9 +221,9 @@ def _stem(name: str) -> str:
 
 def _free_name(key: str, taken: set[str]) -> str:
     """Returns the last parts of a path, as many as needed for a name that is not taken."""
-    parts = [part for part in key.split(os.sep) if part] or [key]
-    for count in range(1, len(parts) + 1):
-        name = "/".join(parts[-count:])
+    steps = [step for step in key.split(os.sep) if step] or [key]
+    for count in range(1, len(steps) + 1):
+        name = "/".join(steps[-count:])
         if name not in taken:
             return name
     return key
@@ -237,15 +239,15 @@ def in_order(units: Sequence[tuple[Unit, int | None]]) -> list[Unit]:
     timed = [(unit, time) for unit, time in units if time is not None]
     empty = sorted((unit for unit, time in units if time is None), key=lambda unit: unit.path)
     kinds = {_NUMBER.sub("", unit.path) for unit, _ in timed}
-    by_time = sorted(timed, key=lambda one: (one[1], _natural(one[0].path)))
+    by_time = sorted(timed, key=lambda unit_and_number: (unit_and_number[1], _natural(unit_and_number[0].path)))
     if len(kinds) == 1 and len({unit.path for unit, _ in timed}) == len(timed):
-        by_number = sorted(timed, key=lambda one: _natural(one[0].path))
-        falls = [place for place, (one, two) in enumerate(pairwise(by_number), 1) if two[1] < one[1]]
+        by_number = sorted(timed, key=lambda unit_and_number: _natural(unit_and_number[0].path))
+        falls = [index for index, (unit_and_number, two) in enumerate(pairwise(by_number), 1) if two[1] < unit_and_number[1]]
         is_ring = len(falls) == 1 and by_number[-1][1] <= by_number[0][1]
-        at = falls[0] if is_ring else 0
-        return [unit for unit, _ in (*by_number[at:], *by_number[:at])] + empty
+        begin = falls[0] if is_ring else 0
+        return [unit for unit, _ in (*by_number[begin:], *by_number[:begin])] + empty
     return [unit for unit, _ in by_time] + empty
 
 
 def _natural(path: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in _NUMBER.split(path)]
+    return [(int(piece), "") if piece.isdigit() and piece.isascii() else (-1, piece) for piece in _NUMBER.split(path)]

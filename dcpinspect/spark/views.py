@@ -58,18 +58,18 @@ def readable(frame: DataFrame, table: str = "messages") -> DataFrame:
 
 def expressions(columns: Sequence[str], table: str, dialect: Dialect | None = None) -> list[str]:
     """Returns the expressions that make these columns of a table readable, in Spark SQL or another dialect."""
-    shown = _Shown(dialect or Dialect())
+    readable = _Shown(dialect or Dialect())
     kinds, bits = columns_of(table), whole_numbers(table)
     return [
-        *(shown.column(name, kinds.get(name), bits.get(name)) for name in columns),
-        *(f"{shown.dialect.name(name)} AS {shown.dialect.name(f'{name}_bits')}" for name in columns if name in bits),
+        *(readable.column(name, kinds.get(name), bits.get(name)) for name in columns),
+        *(f"{readable.dialect.name(name)} AS {readable.dialect.name(f'{name}_bits')}" for name in columns if name in bits),
     ]
 
 
 def in_order(columns: Sequence[str], table: str) -> list[str]:
     """Returns the columns in order: the columns of captures first, then those that only pipelines have."""
-    own = [column for column in table_schema(table).names if column in columns]
-    return [*own, *(column for column in columns if column not in own)]
+    capture_columns = [column for column in table_schema(table).names if column in columns]
+    return [*capture_columns, *(column for column in columns if column not in capture_columns)]
 
 
 _VARIABLES = ("x", "y", "z")

@@ -53,7 +53,7 @@ class RunResults:
 
 def names_of(units: Sequence[Read]) -> list[str]:
     """Returns the names of the captures in tables, by number."""
-    return [escape(one.unit.name) for one in units]
+    return [escape(unit_read.unit.name) for unit_read in units]
 
 
 def whole(manifest: Manifest, *, few: Tasks | None = None) -> RunResults:
@@ -63,86 +63,92 @@ def whole(manifest: Manifest, *, few: Tasks | None = None) -> RunResults:
     """
     if manifest.program != program():
         out = escape(manifest.out)
-        what = f"{out}: was written by another build of dcpinspect ({escape(manifest.program)}; this is {program()})"
+        problem = f"{out}: was written by another build of dcpinspect ({escape(manifest.program)}; this is {program()})"
         again = f"write 'dcpinspect pipeline run CAPTURES… -o {out}', which reads it again from the packets that are there"
-        raise UsageError(f"{what}; {again}; 'dcpinspect pipeline sql {out} \"from findings\"' shows what was found then")
+        raise UsageError(f"{problem}; {again}; 'dcpinspect pipeline sql {out} \"from findings\"' shows what was found then")
     left_out: Counter[str] = Counter()
     for number in manifest.counting:
         left_out.update(manifest.units[number].report.left_out)
-    kept = [one for one in manifest.parts if not one.is_copy]
-    copied = [one for one in manifest.parts if one.is_copy]
+    counting_parts = [manifest_part for manifest_part in manifest.parts if not manifest_part.is_copy]
+    copied = [manifest_part for manifest_part in manifest.parts if manifest_part.is_copy]
     names = names_of(manifest.units)
-    together, begun = _together(manifest, kept, names, left_out, few=few)
+    together, begun = _together(manifest, counting_parts, names, left_out, few=few)
     copies, begun_copies = _together(manifest, copied, names, {}, few=few)
     give_back()  # each part is freed as soon as it is in the whole
-    return RunResults(manifest, kept, begun, together, copies, list(zip(copied, begun_copies, strict=True)))
+    return RunResults(manifest, counting_parts, begun, together, copies, list(zip(copied, begun_copies, strict=True)))
 
 
 def _together(
-    manifest: Manifest, kept: Sequence[ManifestPart], names: Sequence[str], left_out: Mapping[str, int], *, few: Tasks | None
+    manifest: Manifest, counting_parts: Sequence[ManifestPart], names: Sequence[str], left_out: Mapping[str, int], *, few: Tasks | None
 ) -> tuple[Merged, list[Column]]:
     def having(number: int, but: Mask | None) -> Part:
-        part = _read(manifest, kept[number], FEW if but is None else "")
+        merged_part = _read(manifest, counting_parts[number], FEW if but is None else "")
         if but is not None:
-            part.tracker.set_apart(but)
-        return part
+            merged_part.tracker.set_apart(but)
+        return merged_part
 
-    if few is not None and kept:
-        own = partial(judge, few, [manifest.path(one.file) for one in kept], manifest.salt)
-        return merged_apart(having, len(kept), own, names, left_out=left_out)
-    parts = [_read(manifest, one) for one in kept]
-    return merged(parts or [nothing(names)], names, left_out=left_out), [part.opened_by for part in parts]
+    if few is not None and counting_parts:
+        judge_gaps = partial(judge, few, [manifest.path(manifest_part.file) for manifest_part in counting_parts], manifest.salt)
+        return merged_apart(having, len(counting_parts), judge_gaps, names, left_out=left_out)
+    merged_parts = [_read(manifest, manifest_part) for manifest_part in counting_parts]
+    return merged(merged_parts or [nothing(names)], names, left_out=left_out), [merged_part.opened_by for merged_part in merged_parts]
 
 
 def _read(manifest: Manifest, kept: ManifestPart, ending: str = "") -> Part:
     path = f"{manifest.path(kept.file)}{ending}"
     try:
-        part = Part.from_bytes(files.content(path, manifest.salt))
+        merged_part = Part.from_bytes(files.content(path, manifest.salt))
     except (OSError, ValueError) as error:
-        what = f"{escape(path)}: cannot be read ({escape(str(error))})"
-        raise UsageError(f"{what}; run the pipeline into a new directory") from error
-    include_looks(part, map(manifest.path, (*kept.looks, *kept.ending_looks)), manifest.salt)
-    return part
+        problem = f"{escape(path)}: cannot be read ({escape(str(error))})"
+        raise UsageError(f"{problem}; run the pipeline into a new directory") from error
+    include_looks(merged_part, map(manifest.path, (*kept.looks, *kept.ending_looks)), manifest.salt)
+    return merged_part
 
 
 def compared(manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False) -> RunResults:
     """Puts all parts together, and compares their streams in this process."""
-    found = whole(manifest, few=OwnTasks() if few else None)
-    known = secrets or Secrets()
-    found.merged.compare(lambda wanted: FoundEvents.joined(wanted, [look(one) for one in found.looks(wanted, known)]))
-    return found
+    results = whole(manifest, few=OwnTasks() if few else None)
+    known_secrets = secrets or Secrets()
+    results.merged.compare(
+        lambda wanted: FoundEvents.joined(wanted, [look(event_look) for event_look in results.looks(wanted, known_secrets)])
+    )
+    return results
 
 
 def with_embedded(manifest: Manifest, secrets: Secrets, point: str) -> Secrets:
     """Returns the secrets of a capture point, with those in all of its captures."""
-    found = [one for one in map(manifest.units.__getitem__, manifest.counting) if one.unit.point == point and one.report.secrets]
-    return replace(secrets.of(point), captures=[(one.unit.path, one.report.secrets) for one in found])
+    with_secrets = [
+        unit_read
+        for unit_read in map(manifest.units.__getitem__, manifest.counting)
+        if unit_read.unit.point == point and unit_read.report.secrets
+    ]
+    return replace(secrets.of(point), captures=[(unit_read.unit.path, unit_read.report.secrets) for unit_read in with_secrets])
 
 
-def works_of(manifest: Manifest, parts: Sequence[ManifestPart], secrets: Secrets) -> list[Work]:
+def works_of(manifest: Manifest, manifest_parts: Sequence[ManifestPart], secrets: Secrets) -> list[Work]:
     """Returns the work that reads each of the parts again."""
-    found = []
+    works = []
     groups = {number: group_sizes(manifest.index(number)).keys() for number in manifest.counting}
     files = names_of(manifest.units)
-    for part in parts:
-        keys = read_keys(manifest.path(part.file))
+    for manifest_part in manifest_parts:
+        keys = read_keys(manifest.path(manifest_part.file))
         bundles = [
-            one
+            bundle
             for number in groups
-            if manifest.units[number].unit.point == part.point and not groups[number].isdisjoint(keys)
-            for one in manifest.bundled(number, keys)
+            if manifest.units[number].unit.point == manifest_part.point and not groups[number].isdisjoint(keys)
+            for bundle in manifest.bundled(number, keys)
         ]
-        found.append(
+        works.append(
             Work(
-                part.point,
+                manifest_part.point,
                 files,
                 bundles,
-                secrets=with_embedded(manifest, secrets, part.point),
+                secrets=with_embedded(manifest, secrets, manifest_part.point),
                 salt=manifest.salt,
                 **ports(manifest),
             )
         )
-    return found
+    return works
 
 
 def ports(manifest: Manifest) -> dict[str, Any]:

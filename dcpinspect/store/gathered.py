@@ -58,14 +58,14 @@ def gather(originals: Originals, places: Places, wanted: Wanted, data: Bytes) ->
     """
     is_read = np.zeros(len(wanted.flow), np.bool_)
     for flow in np.unique(wanted.flow).tolist():
-        own = np.flatnonzero(wanted.flow == flow)
-        pieces = _pieces(places, flow, wanted.take(own))
-        is_read[own[pieces.of]] = True
+        flow_ranges = np.flatnonzero(wanted.flow == flow)
+        pieces = _pieces(places, flow, wanted.take(flow_ranges))
+        is_read[flow_ranges[pieces.of]] = True
         for run in _runs(pieces):
             try:
                 _read(originals, run, data)
             except NotKeptError:  # some of the bytes, or bytes between them, were dropped
-                is_read[own[run.of]] = False
+                is_read[flow_ranges[run.of]] = False
     return is_read
 
 
@@ -76,21 +76,21 @@ def _pieces(places: Places, flow: int, wanted: Wanted) -> _Pieces:
     first = np.searchsorted(offset, wanted.offset, "right") - 1
     last = np.searchsorted(offset, wanted.offset + wanted.length) - 1
     count = np.where(first >= 0, last - first + 1, 0)
-    of = np.repeat(np.arange(len(count)), count)
+    range_of = np.repeat(np.arange(len(count)), count)
     begins = np.cumsum(count) - count
-    segment = np.repeat(first - begins, count) + np.arange(len(of))
-    start = np.maximum(offset[segment], wanted.offset[of])
-    size = np.minimum(offset[segment] + length[segment], wanted.offset[of] + wanted.length[of]) - start
+    segment = np.repeat(first - begins, count) + np.arange(len(range_of))
+    start = np.maximum(offset[segment], wanted.offset[range_of])
+    size = np.minimum(offset[segment] + length[segment], wanted.offset[range_of] + wanted.length[range_of]) - start
     come = np.cumsum(size)
     before = come - size - np.repeat((come - size)[begins[count > 0]], count[count > 0])
-    is_next = (size > 0) & (start - wanted.offset[of] == before)
-    is_whole = np.bincount(of, size, len(count)).astype(np.int64) == wanted.length
-    is_whole &= np.bincount(of, ~is_next, len(count)) == 0
-    chosen = np.flatnonzero(is_whole[of])
-    segment, start, of = segment[chosen], start[chosen], of[chosen]
-    file, place = places.file[low:high][segment].astype(np.int64), places.place[low:high][segment] + start - offset[segment]
-    order = np.lexsort((place, file))
-    return _Pieces(of, file, place, size[chosen], wanted.target[of] + start - wanted.offset[of]).take(order)
+    is_next = (size > 0) & (start - wanted.offset[range_of] == before)
+    is_whole = np.bincount(range_of, size, len(count)).astype(np.int64) == wanted.length
+    is_whole &= np.bincount(range_of, ~is_next, len(count)) == 0
+    whole_rows = np.flatnonzero(is_whole[range_of])
+    segment, start, range_of = segment[whole_rows], start[whole_rows], range_of[whole_rows]
+    file, file_offset = places.file[low:high][segment].astype(np.int64), places.place[low:high][segment] + start - offset[segment]
+    order = np.lexsort((file_offset, file))
+    return _Pieces(range_of, file, file_offset, size[whole_rows], wanted.target[range_of] + start - wanted.offset[range_of]).take(order)
 
 
 def _runs(pieces: _Pieces) -> Iterator[_Pieces]:
@@ -101,15 +101,15 @@ def _runs(pieces: _Pieces) -> Iterator[_Pieces]:
     for low, high in zip(
         [0, *(np.flatnonzero(is_far) + 1).tolist()], [*(np.flatnonzero(is_far) + 1).tolist(), len(pieces.of)], strict=True
     ):
-        at = low
-        while at < high:
-            until = max(at + 1, int(np.searchsorted(pieces.place[at:high], pieces.place[at] + AT_ONCE)) + at)
-            yield pieces.take(slice(at, until))
-            at = until
+        first = low
+        while first < high:
+            until = max(first + 1, int(np.searchsorted(pieces.place[first:high], pieces.place[first] + AT_ONCE)) + first)
+            yield pieces.take(slice(first, until))
+            first = until
 
 
 def _read(originals: Originals, run: _Pieces, data: Bytes) -> None:
     begin = int(run.place[0])
-    room = np.empty(int((run.place + run.size).max()) - begin, np.uint8)
-    originals.read(int(run.file[0]), begin, room.data)
-    copy_pieces(room, run.place - begin, run.size, data, run.target)
+    stretch = np.empty(int((run.place + run.size).max()) - begin, np.uint8)
+    originals.read(int(run.file[0]), begin, stretch.data)
+    copy_pieces(stretch, run.place - begin, run.size, data, run.target)

@@ -62,12 +62,12 @@ class Originals:
 
     def note(self, number: int, name: str) -> None:
         """Notes that file ``number`` of the reading, an uncompressed one, was read up to its present end."""
-        known = self._files.get(number)
-        path = os.path.abspath(name) if known is None else known.path
+        original = self._files.get(number)
+        path = os.path.abspath(name) if original is None else original.path
         try:
             now = os.stat(path)
         except OSError:  # the file was removed since: whoever wants its bytes gets the error
-            if known is None:
+            if original is None:
                 self._files[number] = _File(name, path, (0, 0), 0, 0)
             return
         self._files[number] = _File(name, path, (now.st_dev, now.st_ino), now.st_size, now.st_mtime_ns)
@@ -102,15 +102,15 @@ class Originals:
 
     def put_beside(self, data: Bytes, *, is_bounded: bool) -> int:
         """Keeps bytes that stand in no file in one piece; returns their offset in ``BESIDE``. Raises SpoolError."""
-        at = self._beside
+        offset = self._beside
         self._beside += len(data)
-        self.copy(BESIDE, at, data, is_bounded=is_bounded)
-        return at
+        self.copy(BESIDE, offset, data, is_bounded=is_bounded)
+        return offset
 
     def _drop(self) -> None:
         while len(self._bounded) > 1 and sum(piece.end - piece.start for piece in self._bounded) > self.keep:
             piece = self._bounded.pop(0)
-            self._copies = {number: tuple(one for one in pieces if one is not piece) for number, pieces in self._copies.items()}
+            self._copies = {number: tuple(copied for copied in pieces if copied is not piece) for number, pieces in self._copies.items()}
             self.floor = piece.number + 1
             piece.path.unlink(missing_ok=True)
 
@@ -141,21 +141,21 @@ class Originals:
             target, offset = target[size:], offset + size
 
 
-def _write(path: Path, data: memoryview, at: int) -> None:
+def _write(path: Path, data: memoryview, offset: int) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         while len(data):
-            written = os.pwrite(descriptor, data, at)
-            data, at = data[written:], at + written
+            written = os.pwrite(descriptor, data, offset)
+            data, offset = data[written:], offset + written
     finally:
         os.close(descriptor)
 
 
-def _fill(descriptor: int, at: int, target: memoryview) -> int:
-    """Fills ``target`` from ``at`` on, up to the end of the file; returns how many bytes there were."""
+def _fill(descriptor: int, offset: int, target: memoryview) -> int:
+    """Fills ``target`` from ``offset`` on, up to the end of the file; returns how many bytes there were."""
     size = 0
     while size < len(target):
-        got = os.preadv(descriptor, [target[size:]], at + size)
+        got = os.preadv(descriptor, [target[size:]], offset + size)
         if not got:
             break
         size += got

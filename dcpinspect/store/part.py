@@ -121,9 +121,9 @@ def only_places(first_row: int, places: Places, piece: int) -> StorePart:
     return StorePart(first_row, 0, _table({}), places, piece)
 
 
-def small(part: StorePart) -> StorePart:
+def small(store_part: StorePart) -> StorePart:
     """Returns the same part in as little room as possible."""
-    return replace(part, table=_table({name: _smallest(part.table.column(name)) for name in part.table.schema.names}))
+    return replace(store_part, table=_table({name: _smallest(store_part.table.column(name)) for name in store_part.table.schema.names}))
 
 
 def no_rows(name: str) -> Any:
@@ -137,12 +137,18 @@ def numbers(array: Any) -> NumberColumn:
     return NumberColumn(array.fill_null(0).to_numpy(zero_copy_only=False), valid)
 
 
-def joined(parts: Sequence[StorePart]) -> StorePart:
+def joined(store_parts: Sequence[StorePart]) -> StorePart:
     """Returns neighbouring parts as one."""
-    names = {name: None for part in parts for name in part.table.schema.names}
-    arrays = {name: pa.concat_arrays([_wide(part.kept(name, slice(None)), name) for part in parts]) for name in names}
-    places = joined_places([part.places for part in parts])
-    return StorePart(parts[0].first_row, sum(part.rows for part in parts), _table(arrays), places, min(part.piece for part in parts))
+    names = {name: None for store_part in store_parts for name in store_part.table.schema.names}
+    arrays = {name: pa.concat_arrays([_wide(store_part.kept(name, slice(None)), name) for store_part in store_parts]) for name in names}
+    joined_entries = joined_places([store_part.places for store_part in store_parts])
+    return StorePart(
+        store_parts[0].first_row,
+        sum(store_part.rows for store_part in store_parts),
+        _table(arrays),
+        joined_entries,
+        min(store_part.piece for store_part in store_parts),
+    )
 
 
 def _wide_type(name: str) -> Any:
@@ -156,19 +162,19 @@ def _wide_type(name: str) -> Any:
 
 
 def _wide(array: Any, name: str) -> Any:
-    wanted = _wide_type(name)
+    wide_type = _wide_type(name)
     if pa.types.is_null(array.type):
-        return pa.nulls(len(array), wanted)
-    if pa.types.is_dictionary(wanted):
+        return pa.nulls(len(array), wide_type)
+    if pa.types.is_dictionary(wide_type):
         return pa.DictionaryArray.from_arrays(array.indices.cast(pa.int32()), array.dictionary)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    return array.cast(wanted)
+    return array.cast(wide_type)
 
 
 def _table(arrays: dict[str, Any]) -> Any:
-    given = {name: array for name, array in arrays.items() if array.null_count < len(array)}
-    return pa.RecordBatch.from_arrays(list(given.values()), names=list(given))
+    filled = {name: array for name, array in arrays.items() if array.null_count < len(array)}
+    return pa.RecordBatch.from_arrays(list(filled.values()), names=list(filled))
 
 
 def _smallest(array: Any) -> Any:
@@ -181,8 +187,8 @@ def _smallest(array: Any) -> Any:
         return array
     values = array.drop_null() if len(array) - array.null_count < len(array) // _SPARSE else None
     if values is not None:
-        given = array.is_valid().to_numpy(zero_copy_only=False)
-        return pa.DictionaryArray.from_arrays(_narrow(pa.array(np.cumsum(given) - 1, mask=~given)), values)
+        is_valid = array.is_valid().to_numpy(zero_copy_only=False)
+        return pa.DictionaryArray.from_arrays(_narrow(pa.array(np.cumsum(is_valid) - 1, mask=~is_valid)), values)
     return _narrow(array)
 
 

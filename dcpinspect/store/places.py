@@ -72,10 +72,10 @@ def from_batch(batch: Any) -> Places:
     return Places(*(batch.column(name).to_numpy() for name in _TYPES))
 
 
-def joined(parts: Sequence[Places]) -> Places:
+def joined(tables: Sequence[Places]) -> Places:
     """Returns all entries of several tables as one, sorted."""
     columns: dict[str, npt.NDArray[Any]] = {
-        name: np.concatenate([np.empty(0, dtype), *(getattr(part, name) for part in parts)]) for name, dtype in _TYPES.items()
+        name: np.concatenate([np.empty(0, dtype), *(getattr(table, name) for table in tables)]) for name, dtype in _TYPES.items()
     }
     order = np.lexsort((columns["offset"], columns["flow"]))
     return Places(**{name: column[order] for name, column in columns.items()})
@@ -86,36 +86,36 @@ def located(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages], put_be
 
     ``put_beside`` keeps bytes that stand in no file in one piece, and returns their offset.
     """
-    return joined([_of_chunks(chunks, put_beside), *(_of_told(one, put_beside) for one in told)])
+    return joined([_of_chunks(chunks, put_beside), *(_of_told(carried_outside, put_beside) for carried_outside in told)])
 
 
 def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[Bytes], int]) -> Places:
     if not chunks:
         return joined(())
     offset = np.concatenate([chunk.segments.offset for chunk in chunks])
-    place = np.concatenate([chunk.places for chunk in chunks if chunk.places is not None])
+    file_offset = np.concatenate([chunk.places for chunk in chunks if chunk.places is not None])
     file = np.concatenate([chunk.segments.file for chunk in chunks])
     counts = np.array([len(chunk.segments.offset) for chunk in chunks], np.int64)
     ends = np.append(offset[1:], 0)
     ends[np.cumsum(counts) - 1] = [chunk.offset + len(chunk.data) for chunk in chunks]
-    for index in np.flatnonzero(place == SCATTERED).tolist():
+    for index in np.flatnonzero(file_offset == SCATTERED).tolist():
         chunk = chunks[int(np.searchsorted(np.cumsum(counts), index, "right"))]
-        place[index] = put_beside(chunk.data[int(offset[index]) - chunk.offset : int(ends[index]) - chunk.offset])
+        file_offset[index] = put_beside(chunk.data[int(offset[index]) - chunk.offset : int(ends[index]) - chunk.offset])
         file[index] = BESIDE
     flow = np.repeat([2 * chunk.connection + chunk.direction for chunk in chunks], counts)
-    given = (place != NOWHERE) & (ends > offset)
-    columns = (flow, offset, ends - offset, file, place)
-    return _places(*(column[given] for column in columns))
+    is_placed = (file_offset != NOWHERE) & (ends > offset)
+    columns = (flow, offset, ends - offset, file, file_offset)
+    return _places(*(column[is_placed] for column in columns))
 
 
 def _of_told(told: BriefMessages, put_beside: Callable[[Bytes], int]) -> Places:
     carried = told.carried
-    place, file = carried.place.copy(), carried.file.copy()
-    for index in np.flatnonzero(place == SCATTERED).tolist():
+    file_offset, file = carried.place.copy(), carried.file.copy()
+    for index in np.flatnonzero(file_offset == SCATTERED).tolist():
         start = int(carried.start[index])
-        place[index] = put_beside(told.framed.data[start : start + int(carried.length[index])])
+        file_offset[index] = put_beside(told.framed.data[start : start + int(carried.length[index])])
         file[index] = BESIDE
-    return _places(carried.way + 2, carried.first, carried.length, file, place)
+    return _places(carried.way + 2, carried.first, carried.length, file, file_offset)
 
 
 def _places(*columns: Column) -> Places:

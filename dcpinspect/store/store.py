@@ -57,18 +57,20 @@ PART_PLACES = 1 << 17
 """Number of segments from which on a part is worth a file of its own, even if no message came with them."""
 
 
-def _is_full(part: StorePart) -> bool:
-    return part.rows >= PART_ROWS or len(part.places) >= PART_PLACES
+def _is_full(store_part: StorePart) -> bool:
+    return store_part.rows >= PART_ROWS or len(store_part.places) >= PART_PLACES
 
 
-def _joined(parts: Sequence[StorePart], rests: Sequence[slice], name: str) -> Any:
+def _joined(store_parts: Sequence[StorePart], rests: Sequence[slice], name: str) -> Any:
     """Returns a column of several parts, for a filter.
 
     Texts stay in dictionaries if possible: a filter by names takes twice the time if every text stands on its own.
     """
-    arrays = [part.column(name, rest, with_dictionaries=True) for part, rest in zip(parts, rests, strict=True)]
+    arrays = [
+        store_part.column(name, rows_wanted, with_dictionaries=True) for store_part, rows_wanted in zip(store_parts, rests, strict=True)
+    ]
     if any(array.type != arrays[0].type for array in arrays):  # because the dictionaries differ in width, or some parts have none
-        arrays = [part.column(name, rest) for part, rest in zip(parts, rests, strict=True)]
+        arrays = [store_part.column(name, rows_wanted) for store_part, rows_wanted in zip(store_parts, rests, strict=True)]
     return pa.chunked_array(arrays)
 
 
@@ -135,7 +137,7 @@ class Store:
         If the reading has a redactor, nobody is told more than its tables allow: neither the batches nor the kept columns tell more.
         """
         self._reading = reading
-        for batch in (one.redacted(reading.redactor) for one in reading):
+        for batch in (taken.redacted(reading.redactor) for taken in reading):
             self._files, self._endpoints, self._collections = batch.files, batch.endpoints, batch.names
             self._append(p.part_of(batch, reading.engine.turned, *self._taken()))
             yield batch
@@ -151,51 +153,58 @@ class Store:
             else:
                 self._originals.copy(packets.file, packets.file_offset, packets.data, is_bounded=self._is_stream)
                 self._drop()
-        places = pl.located(chunks, told, lambda data: self._originals.put_beside(data, is_bounded=self._is_stream))
-        if len(places):
-            self._waiting.append(places)
-            self._waiting_places += len(places)
+        located_bytes = pl.located(chunks, told, lambda data: self._originals.put_beside(data, is_bounded=self._is_stream))
+        if len(located_bytes):
+            self._waiting.append(located_bytes)
+            self._waiting_places += len(located_bytes)
         if self._waiting_places >= PART_PLACES:
             self._append(p.only_places(self.rows + 1, *self._taken()))
 
     def _taken(self) -> tuple[Places, int]:
         """Returns the places since the last part, and the first piece that they may stand in."""
-        places, self._waiting, self._waiting_places = pl.joined(self._waiting), [], 0
+        joined_places, self._waiting, self._waiting_places = pl.joined(self._waiting), [], 0
         piece, self._piece = self._piece, self._originals.newest
-        return places, piece
+        return joined_places, piece
 
-    def _append(self, part: StorePart) -> None:
+    def _append(self, store_part: StorePart) -> None:
         """Appends a part. Small parts are joined, neighbours of like size first, so that each message is moved a few times only."""
-        parts = [*self._view.parts, part]
-        while len(parts) > 1 and parts[-2].name is None and not _is_full(parts[-1]) and parts[-2].rows < 2 * parts[-1].rows:
-            parts[-2:] = [p.joined(parts[-2:])]
-        if _is_full(parts[-1]):
-            first = next(index for index, one in enumerate(parts) if one.name is None)
-            parts[first:] = [self._written(one) for one in parts[first:]]
-        self._show(parts)
+        store_parts = [*self._view.parts, store_part]
+        while (
+            len(store_parts) > 1
+            and store_parts[-2].name is None
+            and not _is_full(store_parts[-1])
+            and store_parts[-2].rows < 2 * store_parts[-1].rows
+        ):
+            store_parts[-2:] = [p.joined(store_parts[-2:])]
+        if _is_full(store_parts[-1]):
+            first = next(index for index, later_part in enumerate(store_parts) if later_part.name is None)
+            store_parts[first:] = [self._written(later_part) for later_part in store_parts[first:]]
+        self._show(store_parts)
 
-    def _written(self, part: StorePart) -> StorePart:
+    def _written(self, store_part: StorePart) -> StorePart:
         name = f"{self._names:08}"
         self._names += 1
-        part = p.small(part)
-        table = self._spool.put(f"{name}.messages", part.table) if part.rows else part.table
-        places = pl.from_batch(self._spool.put(f"{name}.places", part.places.batch()))
-        return replace(part, table=table, places=places, name=name)
+        store_part = p.small(store_part)
+        table = self._spool.put(f"{name}.messages", store_part.table) if store_part.rows else store_part.table
+        mapped_places = pl.from_batch(self._spool.put(f"{name}.places", store_part.places.batch()))
+        return replace(store_part, table=table, places=mapped_places, name=name)
 
     def _drop(self) -> None:
         """Forgets the first parts, whose bytes were dropped."""
-        parts = self._view.parts
-        kept = next((index for index, part in enumerate(parts) if part.piece >= self._originals.floor), len(parts))
-        if kept:
-            self._show(parts[kept:])
-            for part in parts[:kept]:
-                if part.name is not None:
-                    self._spool.remove(f"{part.name}.messages")
-                    self._spool.remove(f"{part.name}.places")
+        store_parts = self._view.parts
+        first_kept = next(
+            (index for index, store_part in enumerate(store_parts) if store_part.piece >= self._originals.floor), len(store_parts)
+        )
+        if first_kept:
+            self._show(store_parts[first_kept:])
+            for store_part in store_parts[:first_kept]:
+                if store_part.name is not None:
+                    self._spool.remove(f"{store_part.name}.messages")
+                    self._spool.remove(f"{store_part.name}.places")
 
-    def _show(self, parts: Sequence[StorePart]) -> None:
-        rows = parts[-1].first_row + parts[-1].rows - 1 if parts else self.rows
-        self._view = _View(tuple(parts), tuple(part.first_row for part in parts), rows)
+    def _show(self, store_parts: Sequence[StorePart]) -> None:
+        rows = store_parts[-1].first_row + store_parts[-1].rows - 1 if store_parts else self.rows
+        self._view = _View(tuple(store_parts), tuple(store_part.first_row for store_part in store_parts), rows)
 
     # -- looking: any thread ------------------------------------------------------------------------------
 
@@ -212,10 +221,10 @@ class Store:
     def batches(self, columns: Sequence[str], *, after: int = 0) -> Iterator[Any]:
         """Yields Arrow record batches of these columns, for all present rows after row ``after``."""
         schema = arrow_schema(columns)
-        for part in self._view.parts:
-            rest = slice(max(0, after + 1 - part.first_row), part.rows)
-            if rest.start < part.rows:
-                yield pa.RecordBatch.from_arrays([self._column(part, name, rest) for name in columns], schema=schema)
+        for store_part in self._view.parts:
+            rows_wanted = slice(max(0, after + 1 - store_part.first_row), store_part.rows)
+            if rows_wanted.start < store_part.rows:
+                yield pa.RecordBatch.from_arrays([self._column(store_part, name, rows_wanted) for name in columns], schema=schema)
 
     def matching(
         self, filter_: FilterRows, *, after: int = 0, goes_on: Callable[[float], bool] = lambda _: True
@@ -225,51 +234,54 @@ class Store:
         ``goes_on`` is called with the share of rows evaluated so far, 0 to 1; if it returns False, InterruptedError is raised.
         """
         view = self._view
-        found = [np.empty(0, np.int64)]
-        parts = [part for part in view.parts if part.first_row + part.rows > after + 1]
-        for start in range(0, len(parts), PARTS_AT_ONCE):
-            if not goes_on(start / len(parts)):
+        matches = [np.empty(0, np.int64)]
+        store_parts = [store_part for store_part in view.parts if store_part.first_row + store_part.rows > after + 1]
+        for start in range(0, len(store_parts), PARTS_AT_ONCE):
+            if not goes_on(start / len(store_parts)):
                 raise InterruptedError
-            own = parts[start : start + PARTS_AT_ONCE]
-            first = max(after + 1, own[0].first_row)
-            rests = [slice(max(0, first - part.first_row), part.rows) for part in own]
+            neighbours = store_parts[start : start + PARTS_AT_ONCE]
+            first = max(after + 1, neighbours[0].first_row)
+            rests = [slice(max(0, first - store_part.first_row), store_part.rows) for store_part in neighbours]
             columns = [
-                pa.chunked_array([self._column(part, name, rest) for part, rest in zip(own, rests, strict=True)], type_of(name))
+                pa.chunked_array(
+                    [self._column(store_part, name, rows_wanted) for store_part, rows_wanted in zip(neighbours, rests, strict=True)],
+                    type_of(name),
+                )
                 if name in _ON_REQUEST
-                else _joined(own, rests, name)
+                else _joined(neighbours, rests, name)
                 for name in filter_.filter.columns
             ]
-            found.append(filter_.numbers(columns, np.arange(first, own[-1].first_row + own[-1].rows)))
-        return np.concatenate(found).astype(np.uint32 if view.rows < 1 << 32 else np.uint64)
+            matches.append(filter_.numbers(columns, np.arange(first, neighbours[-1].first_row + neighbours[-1].rows)))
+        return np.concatenate(matches).astype(np.uint32 if view.rows < 1 << 32 else np.uint64)
 
     def of_vbucket(self, vbucket: int) -> Rows:
         """Returns the present rows of a vbucket. Ten million messages take 5 ms, for two bytes of each are compared."""
-        found = [np.empty(0, np.int64)]
-        for part in self._view.parts:
-            numbers = p.numbers(part.column("vbucket", slice(None)))
+        rows = [np.empty(0, np.int64)]
+        for store_part in self._view.parts:
+            numbers = p.numbers(store_part.column("vbucket", slice(None)))
             is_own = numbers.values == vbucket
-            found.append(part.first_row + np.flatnonzero(is_own if numbers.valid is None else is_own & numbers.valid))
-        return np.concatenate(found)
+            rows.append(store_part.first_row + np.flatnonzero(is_own if numbers.valid is None else is_own & numbers.valid))
+        return np.concatenate(rows)
 
     def numbers(self, rows: Sequence[int] | Rows, columns: Sequence[str]) -> list[NumberColumn]:
         """Returns these columns of integers of these rows without reading any message's bytes; ``_kind`` may be among them.
 
         Raises IndexError, NotKeptError.
         """
-        found = _Found(self._view, rows)
-        return [found.numbers(name, np.uint64 if name == "by_seqno" else np.int64) for name in columns]
+        located_rows = _Found(self._view, rows)
+        return [located_rows.numbers(name, np.uint64 if name == "by_seqno" else np.int64) for name in columns]
 
     def take(self, rows: Sequence[int] | Rows, columns: Sequence[str]) -> Any:
         """Returns an Arrow record batch of these columns of these rows, in their order. Raises IndexError, NotKeptError."""
-        found = _Found(self._view, rows)
-        arrays = [self._read_column(found.rows, name) if name in _ON_REQUEST else found.column(name) for name in columns]
+        located_rows = _Found(self._view, rows)
+        arrays = [self._read_column(located_rows.rows, name) if name in _ON_REQUEST else located_rows.column(name) for name in columns]
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
-    def _column(self, part: StorePart, name: str, rows: slice) -> Any:
+    def _column(self, store_part: StorePart, name: str, rows: slice) -> Any:
         """Returns a column of some rows of a part."""
         if name in _ON_REQUEST:
-            return self._read_column(part.first_row + np.arange(part.rows, dtype=np.int64)[rows], name)
-        return part.column(name, rows)
+            return self._read_column(store_part.first_row + np.arange(store_part.rows, dtype=np.int64)[rows], name)
+        return store_part.column(name, rows)
 
     def _read_column(self, rows: Rows, name: str) -> Any:
         """Returns a column that is computed from the bytes of the messages, which are read again."""
@@ -293,78 +305,80 @@ class Store:
         Reads their bytes again, all of which are then in memory. Raises IndexError, NotKeptError, ChangedCaptureError.
         """
         view = self._view
-        found = _Found(view, rows)
-        state, length, offset = found.integers("_state"), found.integers("length"), found.integers("stream_offset")
-        connection, direction = found.integers("connection"), state & p.DIRECTION
+        located_rows = _Found(view, rows)
+        state, length, offset = located_rows.integers("_state"), located_rows.integers("length"), located_rows.integers("stream_offset")
+        connection, direction = located_rows.integers("connection"), state & p.DIRECTION
         flow = 2 * connection + np.where(state & p.TURNED, 1 - direction, direction)
-        missing = found.missing()
-        lost = np.zeros(len(found), np.int64)
+        missing = located_rows.missing()
+        lost = np.zeros(len(located_rows), np.int64)
         np.add.at(lost, missing.row, missing.end - missing.start)
         start = np.cumsum(length) - length
         data = np.zeros(int(length.sum()), np.uint8)
-        read = self._gathered(found, Wanted(flow, offset, length, start), data)
+        read = self._gathered(located_rows, Wanted(flow, offset, length, start), data)
         for index in np.flatnonzero(~read).tolist():
             target = data.data[int(start[index]) : int(start[index] + length[index])]
-            if self._read(view, int(found.part[index]), int(flow[index]), int(offset[index]), target) + lost[index] != len(target):
+            if self._read(view, int(located_rows.part[index]), int(flow[index]), int(offset[index]), target) + lost[index] != len(target):
                 raise NotKeptError
-        files = found.integers("_file")
-        for index in np.flatnonzero(~found.are_same(data, start)).tolist()[:1]:
-            frame = int(found.integers("frame")[index])
+        files = located_rows.integers("_file")
+        for index in np.flatnonzero(~located_rows.are_same(data, start)).tolist()[:1]:
+            frame = int(located_rows.integers("frame")[index])
             raise ChangedCaptureError(self._files[int(files[index])], None, f"frame {frame} has other bytes than when it was read")
         holes = HoleRanges.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
         settled = Settled(
             ((state >> p.COLLECTIONS & 3).astype(np.int8), state & p.UNDERLYING != 0, (state >> p.GENERATION).astype(np.int8))
         )
-        request_row = found.numbers("request_row")
-        asked, keys = found.given("request_key")
+        request_row = located_rows.numbers("request_row")
+        has_key, keys = located_rows.given("request_key")
         return MessageBatch(
             files=self._files,
             endpoints=self._endpoints,
             data=data,
             start=start,
             length=length,
-            row=found.rows,
+            row=located_rows.rows,
             file=files,
-            frame=found.integers("frame"),
-            last_file=found.integers("_last_file"),
-            last_frame=found.integers("last_frame"),
-            time_ns=found.integers("time_ns"),
+            frame=located_rows.integers("frame"),
+            last_file=located_rows.integers("_last_file"),
+            last_frame=located_rows.integers("last_frame"),
+            time_ns=located_rows.integers("time_ns"),
             connection=connection,
             direction=direction,
             stream_offset=offset,
             heuristic=state & p.HEURISTIC != 0,
             missing=missing,
             decoded=Decoded(data, start, connection, lost > 0, settled, holes=holes),
-            vbucket=found.numbers("vbucket", np.uint64),
+            vbucket=located_rows.numbers("vbucket", np.uint64),
             vbucket_from_request=state & p.FROM_REQUEST != 0,
             request_row=request_row,
-            request_stream_offset=found.numbers("request_stream_offset"),
-            rtt_ns=found.numbers("rtt_ns"),
-            earlier_keys={row: key.encode() for row, key in zip(request_row.values[asked].tolist(), keys, strict=True)},
-            origin_ns=int(found.integers("time_ns")[0] - found.integers("relative_ns")[0]) if len(found.rows) else 0,
+            request_stream_offset=located_rows.numbers("request_stream_offset"),
+            rtt_ns=located_rows.numbers("rtt_ns"),
+            earlier_keys={row: key.encode() for row, key in zip(request_row.values[has_key].tolist(), keys, strict=True)},
+            origin_ns=int(located_rows.integers("time_ns")[0] - located_rows.integers("relative_ns")[0]) if len(located_rows.rows) else 0,
             names=self._collections,
             redactor=self._reading.redactor if self._reading is not None else None,
         )
 
-    def _gathered(self, found: _Found, wanted: Wanted, data: Bytes) -> Mask:
+    def _gathered(self, located_rows: _Found, wanted: Wanted, data: Bytes) -> Mask:
         """Reads the messages whose bytes are all in their own part; returns which messages those are."""
-        read = np.zeros(len(found), np.bool_)
-        for part, rows in found.groups:
-            read[rows] = gather(self._originals, part.places, wanted.take(rows), data)
+        read = np.zeros(len(located_rows), np.bool_)
+        for store_part, rows in located_rows.groups:
+            read[rows] = gather(self._originals, store_part.places, wanted.take(rows), data)
         return read
 
     def _read(self, view: _View, part: int, flow: int, start: int, target: memoryview) -> int:
         """Fills ``target`` with the stream bytes from ``start`` on, as far as there are any; returns how many there were."""
         end = start + len(target)
         size = 0
-        for one in view.parts[part::-1]:
-            at = end
-            for segment in one.places.of(flow, start, end):
-                at = max(segment.offset, start)
+        for earlier_part in view.parts[part::-1]:
+            segment_start = end
+            for segment in earlier_part.places.of(flow, start, end):
+                segment_start = max(segment.offset, start)
                 until = min(segment.offset + segment.length, end)
-                self._originals.read(segment.file, segment.place + at - segment.offset, target[at - start : until - start])
-                size += until - at
-            if at == start:
+                self._originals.read(
+                    segment.file, segment.place + segment_start - segment.offset, target[segment_start - start : until - start]
+                )
+                size += until - segment_start
+            if segment_start == start:
                 break
         return size
 
@@ -389,15 +403,15 @@ class _Found:
     def column(self, name: str) -> Any:
         """Returns a column as an Arrow array."""
         if len(self.groups) == 1:
-            ((part, _),) = self.groups
-            return part.column(name, self.rows - part.first_row)
-        pieces = [part.column(name, self.rows[run] - part.first_row) for part, run in self.groups]
+            ((store_part, _),) = self.groups
+            return store_part.column(name, self.rows - store_part.first_row)
+        pieces = [store_part.column(name, self.rows[run] - store_part.first_row) for store_part, run in self.groups]
         return pa.concat_arrays(pieces).take(pa.array(self._order)) if pieces else p.no_rows(name)
 
     def numbers(self, name: str, dtype: type[np.integer[Any]] = np.int64) -> NumberColumn:
         """Returns a column of integers, with 0 where it has no value."""
-        found = p.numbers(self.column(name))
-        return NumberColumn(found.values.astype(dtype), found.valid)
+        column_numbers = p.numbers(self.column(name))
+        return NumberColumn(column_numbers.values.astype(dtype), column_numbers.valid)
 
     def integers(self, name: str) -> Rows:
         """Returns a column in which every row has a value."""
@@ -410,10 +424,12 @@ class _Found:
 
     def missing(self) -> Missing:
         """Returns the ranges that the capture lacks, each with the index of its row."""
-        places, spans_of = self.given("_missing")
-        ranges = [(index, spans) for index, spans in zip(places.tolist(), spans_of, strict=True) if spans]
-        found = [(index, spans[at], spans[at + 1]) for index, spans in ranges for at in range(0, len(spans), 2)]
-        return Missing(*np.array(found, np.int64).reshape(-1, 3).T)
+        row_indexes, spans_of = self.given("_missing")
+        ranges = [(index, spans) for index, spans in zip(row_indexes.tolist(), spans_of, strict=True) if spans]
+        missing_ranges = [
+            (index, spans[index_of_span], spans[index_of_span + 1]) for index, spans in ranges for index_of_span in range(0, len(spans), 2)
+        ]
+        return Missing(*np.array(missing_ranges, np.int64).reshape(-1, 3).T)
 
     def are_same(self, data: npt.NDArray[np.uint8], start: Rows) -> Mask:
         """Whether the messages that begin at ``start`` in ``data`` begin with the same header as when they were first read."""

@@ -75,8 +75,8 @@ def plain(array: Any, name: str) -> Any:
 def _dictionary(column: ShortTexts) -> Any:
     count, valid = len(column.texts), column.valid
     if None in column.texts:  # a missing text is a missing value
-        given = np.array([text is not None for text in column.texts])[column.numbers]
-        valid = given if valid is None else valid & given
+        has_text = np.array([text is not None for text in column.texts])[column.numbers]
+        valid = has_text if valid is None else valid & has_text
     width = np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64
     numbers = pa.array(column.numbers.astype(width), mask=None if valid is None else ~valid)
     return pa.DictionaryArray.from_arrays(numbers, pa.array([text or "" for text in column.texts], pa.string()))
@@ -90,8 +90,8 @@ def _numbers(numbers: NumberColumn, kind: ColumnKind) -> Any:
 def _key_bytes(batch: MessageBatch, rows: Rows) -> Any:
     slices = batch.decoded.key.take(rows)
     valid = (slices.size >= 0) & ~(batch.decoded.hides_key[rows] & (slices.size > 0))
-    for place in np.flatnonzero(np.isin(rows, batch.missing.row)).tolist():
-        valid[place] &= batch.key_of(int(rows[place])) is not None
+    for index in np.flatnonzero(np.isin(rows, batch.missing.row)).tolist():
+        valid[index] &= batch.key_of(int(rows[index])) is not None
     keys = gathered(batch.data, slices, valid)
     return keys if batch.redactor is None else _redacted(keys, batch.has_private_key(rows), batch.redactor)
 
@@ -100,16 +100,16 @@ def _request_keys(batch: MessageBatch, rows: Rows) -> Any:
     """Returns the keys of the requests that messages answer: for requests in the batch in bulk, for the few earlier ones one by one."""
     request = batch.request_row.take(rows)
     valid = request.known
-    asked = np.where(valid, request.values.astype(np.int64), 0)
-    places = np.minimum(np.maximum(batch.index_of(asked), 0), max(0, len(batch) - 1))
-    is_here = valid & (batch.row[places] == asked) if len(batch) else valid
-    keys = _key_bytes(batch, places[is_here]).take(pa.array(np.cumsum(is_here) - 1, mask=~is_here))
+    request_rows = np.where(valid, request.values.astype(np.int64), 0)
+    batch_index = np.minimum(np.maximum(batch.index_of(request_rows), 0), max(0, len(batch) - 1))
+    is_here = valid & (batch.row[batch_index] == request_rows) if len(batch) else valid
+    keys = _key_bytes(batch, batch_index[is_here]).take(pa.array(np.cumsum(is_here) - 1, mask=~is_here))
     earlier = np.flatnonzero(valid & ~is_here)
     if len(earlier) and batch.earlier_keys:
         import pyarrow.compute as pc  # deferred: takes 40 ms, and only such rows need it
 
-        found = pa.array([batch.earlier_keys.get(row) for row in asked[earlier].tolist()], pa.binary())
-        keys = pc.replace_with_mask(keys, pa.array(valid & ~is_here), found)
+        earlier_keys = pa.array([batch.earlier_keys.get(row) for row in request_rows[earlier].tolist()], pa.binary())
+        keys = pc.replace_with_mask(keys, pa.array(valid & ~is_here), earlier_keys)
     return as_text(keys)
 
 

@@ -45,9 +45,9 @@ def gathered(data: npt.NDArray[np.uint8], slices: Slices, valid: Mask) -> Any:
     size = np.where(valid, np.maximum(slices.size, 0), 0)
     offsets = np.zeros(len(size) + 1, dtype=np.int64)
     np.cumsum(size, out=offsets[1:])
-    places = np.repeat(slices.start - offsets[:-1], size) + np.arange(offsets[-1], dtype=np.int64)
+    byte_index = np.repeat(slices.start - offsets[:-1], size) + np.arange(offsets[-1], dtype=np.int64)
     validity = pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
-    buffers = (pa.py_buffer(offsets.tobytes()), pa.py_buffer(data[places].tobytes()))
+    buffers = (pa.py_buffer(offsets.tobytes()), pa.py_buffer(data[byte_index].tobytes()))
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(size), [validity, *buffers]).cast(pa.binary())
 
 

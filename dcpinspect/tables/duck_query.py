@@ -84,32 +84,34 @@ class DuckQuery:
             return UsageError(
                 f"query: it needs more than {MEMORY} of memory at once, for a list or text that cannot wait on disk; ask for less"
             )
-        what, place = self._parts(error)
-        if place is None and isinstance(error, duckdb.Error):
+        reason, position = self._parts(error)
+        if position is None and isinstance(error, duckdb.Error):
             prefix = "explain "
             try:  # errors of relations lack the place, but errors of explain have it
                 self.database.execute(prefix + text)
             except duckdb.Error as again:
-                same, found = self._parts(again)
-                place = found - len(prefix) if same == what and found is not None else None
-        if place is None or not 0 <= place <= len(text.encode()):
-            return UsageError(f"query: {what}")
-        return PlacedError("query", what, text, len(text.encode()[:place].decode(errors="ignore")))
+                same, again_at = self._parts(again)
+                position = again_at - len(prefix) if same == reason and again_at is not None else None
+        if position is None or not 0 <= position <= len(text.encode()):
+            return UsageError(f"query: {reason}")
+        return PlacedError("query", reason, text, len(text.encode()[:position].decode(errors="ignore")))
 
     def _parts(self, error: Exception) -> tuple[str, int | None]:
         """Returns the text of an error of DuckDB on one line, and the byte of the query that it is about, if the error says so."""
         text = str(error)
         try:
             details = json.loads(text[text.index("{") :])
-            what, place = details["exception_message"], details.get("position")
+            reason, position = details["exception_message"], details.get("position")
         except (ValueError, KeyError, TypeError):
-            what, place = text.partition(" Error: ")[2] or text, None
+            reason, position = text.partition(" Error: ")[2] or text, None
         for theirs, ours in _OUR_WORDS:
-            what = re.sub(theirs, ours, what)
-        if (found := _TO_CHANGE.match(what)) is not None and (found[1] or found[2]) in self._names:
-            what = _UNCHANGED
-        what = re.sub(r"(?s)(Table with name (.+) does not exist!).*", lambda found: f"{found[1]} {self._tables_like(found[2])}", what)
-        return one_line(what), int(place) if place is not None else None
+            reason = re.sub(theirs, ours, reason)
+        if (refused := _TO_CHANGE.match(reason)) is not None and (refused[1] or refused[2]) in self._names:
+            reason = _UNCHANGED
+        reason = re.sub(
+            r"(?s)(Table with name (.+) does not exist!).*", lambda refused: f"{refused[1]} {self._tables_like(refused[2])}", reason
+        )
+        return one_line(reason), int(position) if position is not None else None
 
     def _tables_like(self, name: str) -> str:
         """Returns the names that may be meant by an unknown table; DuckDB itself would name its own catalogues."""

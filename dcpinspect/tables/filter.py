@@ -67,7 +67,9 @@ def parse_filter(
     ``name``: where the filter was written, for errors. ``saved``: filters that it can use as ``@name``, besides the built-in ones. Raises
     PlacedError, which points at the mistake.
     """
-    built_in = {preset: FilterSource(f"@{preset}", one.text) for preset, one in FILTERS.items()} if columns is BY_NAME else {}
+    built_in = (
+        {preset: FilterSource(f"@{preset}", preset_filter.text) for preset, preset_filter in FILTERS.items()} if columns is BY_NAME else {}
+    )
     condition = _Parser(FilterSource(name, text), {**built_in, **(saved or {})}, (), columns=columns).whole()
     read = names(condition)
     return Filter(condition, tuple(column for column in columns if column in read) + tuple(sorted(read - columns.keys())))
@@ -128,18 +130,18 @@ _INSTEAD = {
 
 def _tokens(source: FilterSource) -> list[Token]:
     """Returns the pieces of a text up to its end, or up to an unreadable piece, so that earlier mistakes are reported first."""
-    text, at, found = source.text, 0, list[Token]()
-    while at < len(text):
-        match = _TOKENS.match(text, at)
-        place = TextPosition(source, at, match.end() if match else at + 1)
+    text, position, tokens = source.text, 0, list[Token]()
+    while position < len(text):
+        match = _TOKENS.match(text, position)
+        span = TextPosition(source, position, match.end() if match else position + 1)
         if match is None:
-            return [*found, Token("unreadable", _INSTEAD.get(text[at]) or _unreadable(text[at]), place)]
-        at = match.end()
+            return [*tokens, Token("unreadable", _INSTEAD.get(text[position]) or _unreadable(text[position]), span)]
+        position = match.end()
         if match.lastgroup != "blank":
-            found.append(_token(match, place))
-            if found[-1].kind == "unreadable":
-                return found
-    return [*found, Token("end", "", TextPosition(source, at, at))]
+            tokens.append(_token(match, span))
+            if tokens[-1].kind == "unreadable":
+                return tokens
+    return [*tokens, Token("end", "", TextPosition(source, position, position))]
 
 
 def _unreadable(character: str) -> str:
@@ -155,8 +157,8 @@ def _token(match: re.Match[str], place: TextPosition) -> Token:
         return Token("bytes", match["digits"], place)
     if match["text"]:
         if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
-            what = "text is UTF-8 without NUL; other keys are compared as bytes, as in key_bytes = x'00ff'"
-            return Token("unreadable", what, place)
+            problem = "text is UTF-8 without NUL; other keys are compared as bytes, as in key_bytes = x'00ff'"
+            return Token("unreadable", problem, place)
         return Token("text", text[1:-1].replace("''", "'"), place)
     if match["number"]:
         if text.isdecimal() or _HEX.fullmatch(text):
@@ -188,8 +190,8 @@ class _Parser:
         """Characters of the filter and of what it called so far: a few that call each other twice would stand for millions."""
         self._whole.length += len(source.text)
         if self._whole.length > MAX_LENGTH:
-            what = "the filter" if called is None else "the filter, with the saved filters that it calls,"
-            raise TextPosition(source, 0, 0).error(f"{what} is longer than {MAX_LENGTH} characters")
+            subject = "the filter" if called is None else "the filter, with the saved filters that it calls,"
+            raise TextPosition(source, 0, 0).error(f"{subject} is longer than {MAX_LENGTH} characters")
         self._tokens = _tokens(source)
         self._at = 0
         self._saved = saved
@@ -287,8 +289,10 @@ class _Parser:
     def _saved_condition(self, token: Token) -> Condition:
         source = self._saved.get(token.text)
         if source is None:
-            known = f"there are {', '.join(f'@{name}' for name in sorted(self._saved))}" if self._saved else "the config file has none"
-            close = did_you_mean(token.text, self._saved) or f"; {known}"
+            saved_names = (
+                f"there are {', '.join(f'@{name}' for name in sorted(self._saved))}" if self._saved else "the config file has none"
+            )
+            close = did_you_mean(token.text, self._saved) or f"; {saved_names}"
             raise token.place.error(f"no filter is saved as @{token.text}{close}")
         if token.text in self._inside:
             raise token.place.error(f"@{token.text} refers to itself")
@@ -311,9 +315,9 @@ class _Parser:
         negation = token if token.kind == "word" and token.text == "not" else None
         if negation:
             token = self._take()
-        found = self._predicate(left, token)
-        if found is not None:
-            return Not(found) if negation else found
+        condition = self._predicate(left, token)
+        if condition is not None:
+            return Not(condition) if negation else condition
         if negation:
             raise token.place.error("behind not, in, between or like is missing")
         return self._alone(left, token)
@@ -373,26 +377,26 @@ class _Parser:
 
     def _operand(self) -> ColumnName | Constant:
         token = self._take()
-        place = token.place
+        token_position = token.place
         if token.text == "-" and token.kind == "sign" and self._next.kind == "number":
             token = self._take()
-            return Constant(-_number(token), TextPosition(place.source, place.start, token.place.end))
+            return Constant(-_number(token), TextPosition(token_position.source, token_position.start, token.place.end))
         match token.kind:
             case "number":
-                return Constant(_number(token), place)
+                return Constant(_number(token), token_position)
             case "text":
-                return Constant(token.text, place)
+                return Constant(token.text, token_position)
             case "bytes":
-                return Constant(bytes.fromhex(token.text), place)
+                return Constant(bytes.fromhex(token.text), token_position)
             case "word" if token.text in ("true", "false"):
-                return Constant(token.text == "true", place)
+                return Constant(token.text == "true", token_position)
             case "word" if token.text == "null":
-                raise place.error("nothing equals null; write is null or is not null")
+                raise token_position.error("nothing equals null; write is null or is not null")
             case "word" if token.text not in _KEYWORDS:
                 return self._named(token)
         if token.kind == "saved":
-            raise place.error(f"@{token.text} is a condition, and cannot be compared")
-        raise place.error(_INSTEAD.get(token.text) or "a column or a value is missing here")
+            raise token_position.error(f"@{token.text} is a condition, and cannot be compared")
+        raise token_position.error(_INSTEAD.get(token.text) or "a column or a value is missing here")
 
     def _named(self, token: Token) -> ColumnName:
         if token.text in self._columns:
@@ -404,11 +408,11 @@ class _Parser:
         written = token.place.source.text[token.place.start : token.place.end]
         if self._next.text == "(" and self._next.kind == "sign":
             raise token.place.error(f"a filter has no functions, such as {clip(written, _SHOWN)}")
-        shown = clip(written, _SHOWN)
+        shown_name = clip(written, _SHOWN)
         is_value = self._tokens[self._at - 2].text in (*_OPERATORS, ",", "like", "between") and self._at > 1
         all_of_them = "'dcpinspect read --columns' lists them" if self._columns is BY_NAME else f"there are {', '.join(self._columns)}"
-        hint = f"text is put in single quotes: '{shown}'" if is_value else all_of_them
-        raise token.place.error(f"no column is called {shown}{did_you_mean(token.text, self._columns) or f'; {hint}'}")
+        hint = f"text is put in single quotes: '{shown_name}'" if is_value else all_of_them
+        raise token.place.error(f"no column is called {shown_name}{did_you_mean(token.text, self._columns) or f'; {hint}'}")
 
 
 def _number(token: Token) -> int:

@@ -41,28 +41,28 @@ class FilterRows:
 
     def numbers(self, columns: Sequence[Any], numbers: Rows) -> Rows:
         """Returns those of the rising numbers whose rows match. ``columns``: columns of the filter as Arrow arrays, chunked or not."""
-        kept: Rows = _asked(self._query, self.filter.columns, columns, numbers)["place"]
-        return np.sort(kept)
+        matches: Rows = _asked(self._query, self.filter.columns, columns, numbers)["place"]
+        return np.sort(matches)
 
 
 class FirstTrue:
     """Finds, for each message, the first of several filters that matches."""
 
     def __init__(self, filters: Sequence[Filter]) -> None:
-        self._columns = sorted({name for one in filters for name in one.columns})
-        cases = " ".join(f"when {Sql().condition(one.condition)} then {number}" for number, one in enumerate(filters, 1))
+        self._columns = sorted({name for one_filter in filters for name in one_filter.columns})
+        cases = " ".join(f"when {Sql().condition(one_filter.condition)} then {number}" for number, one_filter in enumerate(filters, 1))
         self._query = f"select place, case {cases} else 0 end as first from batch"  # noqa: S608 - made from the trees alone
 
     def numbers(self, batch: MessageBatch, rows: Rows) -> Rows:
         """Returns, for each of these messages, the number of the first filter that matches, from 1; 0: none matches."""
-        found = np.zeros(len(rows), np.int64)
+        first_filter = np.zeros(len(rows), np.int64)
         if len(rows):
             from dcpinspect.tables.arrow import record_batch  # deferred, as above
 
             columns = record_batch(batch, rows, self._columns).columns
             answer = _asked(self._query, self._columns, columns, np.arange(len(rows)))
-            found[answer["place"]] = answer["first"]
-        return found
+            first_filter[answer["place"]] = answer["first"]
+        return first_filter
 
 
 def _asked(query: str, names: Sequence[str], columns: Sequence[Any], numbers: Rows) -> dict[str, Any]:

@@ -44,8 +44,8 @@ def comparison(operator: Operator, left: ColumnName | Constant, right: ColumnNam
     value = constant(left, right)
     if family(left.column) == "list":
         if operator not in ("=", "<>"):
-            what = "a number (= 5) or not (<> 5)" if left.column.kind == "numbers" else "a word (= 'x') or not (<> 'x')"
-            raise place.error(f"{left.column.name} is {_what(left.column)}: it has {what}, and no order")
+            possible = "a number (= 5) or not (<> 5)" if left.column.kind == "numbers" else "a word (= 'x') or not (<> 'x')"
+            raise place.error(f"{left.column.name} is {_what(left.column)}: it has {possible}, and no order")
         return Holds(left, value) if operator == "=" else Not(Holds(left, value))
     if family(left.column) == "truth" and operator not in ("=", "<>"):
         raise place.error(f"{left.column.name} is true or false, and has no order")
@@ -81,10 +81,10 @@ def _sign(given: Constant) -> str:
 
 
 def _check_families(left: ColumnName, right: ColumnName) -> None:
-    one, other = family(left.column), family(right.column)
-    if one != other:
+    left_family, right_family = family(left.column), family(right.column)
+    if left_family != right_family:
         raise right.place.error(f"{right.column.name} is {_what(right.column)}, and {left.column.name} is {_what(left.column)}")
-    if one in ("list", "records"):
+    if left_family in ("list", "records"):
         raise right.place.error("lists cannot be compared with each other")
 
 
@@ -161,18 +161,18 @@ def _word(column: Column, word: str, place: TextPosition) -> str:
 
     Raises PlacedError for a word that the column can never have.
     """
-    shown = clip(escape(word), _SHOWN)
+    shown_word = clip(escape(word), _SHOWN)
     if _is_of_messages(column) and column.name in _ADDRESSES and not re.search(r":\d+$", word):
-        raise place.error(f"{column.name} has a port, as in '10.0.0.9:50312'; for any port write {column.name} like '{shown}:%'")
-    known = Vocabulary(column.words) if column.words else vocabulary(column.name) if _is_of_messages(column) else None
-    if known is None or word in known:
+        raise place.error(f"{column.name} has a port, as in '10.0.0.9:50312'; for any port write {column.name} like '{shown_word}:%'")
+    words = Vocabulary(column.words) if column.words else vocabulary(column.name) if _is_of_messages(column) else None
+    if words is None or word in words:
         return word
     lower = word.lower()
     for name in (lower, lower.replace("-", "_"), f"dcp_{lower}", f"dcp_{lower.replace('-', '_')}", lower.replace("_", "-")):
-        if name in known:
+        if name in words:
             return name
-    close = did_you_mean(word, known.words)
-    raise place.error(f"{column.name} is never '{shown}'{close or '; it is ' + _listed(known.words)}")
+    close = did_you_mean(word, words.words)
+    raise place.error(f"{column.name} is never '{shown_word}'{close or '; it is ' + _listed(words.words)}")
 
 
 def _listed(words: tuple[str, ...]) -> str:
@@ -194,11 +194,11 @@ def _is_of_messages(column: Column) -> bool:
 
 def nanoseconds(text: str) -> int | None:
     """Returns a time in ISO 8601 as nanoseconds since 1970, in UTC unless it says otherwise; None for other texts."""
-    parts = _TIME.fullmatch(text.strip())
-    if parts is None:
+    matched = _TIME.fullmatch(text.strip())
+    if matched is None:
         return None
-    year, month, day, hour, minute, second = (int(part or 0) for part in parts.groups()[:6])
-    fraction, zone = int((parts[7] or "0").ljust(9, "0")), parts[8] or "Z"
+    year, month, day, hour, minute, second = (int(digits or 0) for digits in matched.groups()[:6])
+    fraction, zone = int((matched[7] or "0").ljust(9, "0")), matched[8] or "Z"
     try:
         date(year, month, day)
         moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)

@@ -22,8 +22,8 @@ def bucket_of(values: Integers) -> Integers:
     exponent = np.frexp(values.astype(np.float64))[1].astype(np.int64)
     shift = np.maximum(exponent - 1 - STEPS_BITS, 0)
     shift -= (shift > 0) & (values >> shift < STEPS)
-    found: Integers = shift * STEPS + (values >> shift)
-    return found
+    bucket: Integers = shift * STEPS + (values >> shift)
+    return bucket
 
 
 def middle_of(bucket: int) -> int:
@@ -37,8 +37,8 @@ def _octaves() -> Integers:
     bucket = np.arange(BUCKETS)
     shift = np.maximum(bucket // STEPS - 1, 0)
     least = np.maximum(bucket - shift * STEPS, 1)
-    found: Integers = shift + np.frexp(least.astype(np.float64))[1] - 1
-    return found
+    exponents: Integers = shift + np.frexp(least.astype(np.float64))[1] - 1
+    return exponents
 
 
 class Histograms:
@@ -51,14 +51,14 @@ class Histograms:
 
     def add(self, groups: Integers, values: Integers) -> None:
         """Counts values, each in its group."""
-        known, place = np.unique(groups, return_inverse=True)
-        place = place.reshape(-1)
-        counts = np.bincount(place * BUCKETS + bucket_of(values), minlength=len(known) * BUCKETS).reshape(-1, BUCKETS)
-        least, greatest = np.full(len(known), _MOST), np.full(len(known), -_MOST)
-        np.minimum.at(least, place, values)
-        np.maximum.at(greatest, place, values)
-        for group, own, low, high in zip(known.tolist(), counts, least.tolist(), greatest.tolist(), strict=True):
-            self._counts[group] = self._counts[group] + own if group in self._counts else own.copy()
+        present, group_index = np.unique(groups, return_inverse=True)
+        group_index = group_index.reshape(-1)
+        counts = np.bincount(group_index * BUCKETS + bucket_of(values), minlength=len(present) * BUCKETS).reshape(-1, BUCKETS)
+        least, greatest = np.full(len(present), _MOST), np.full(len(present), -_MOST)
+        np.minimum.at(least, group_index, values)
+        np.maximum.at(greatest, group_index, values)
+        for group, group_counts, low, high in zip(present.tolist(), counts, least.tolist(), greatest.tolist(), strict=True):
+            self._counts[group] = self._counts[group] + group_counts if group in self._counts else group_counts.copy()
             self._least[group] = min(self._least.get(group, low), low)
             self._greatest[group] = max(self._greatest.get(group, high), high)
 
@@ -70,9 +70,9 @@ class Histograms:
         """Returns least value, percentiles (exact to a hundredth) and greatest value. Raises KeyError for a group without values."""
         counts, least, greatest = self._counts[group], self._least[group], self._greatest[group]
         upto = np.cumsum(counts)
-        wanted = [max(1, int(np.ceil(share * upto[-1]))) for share in shares]
-        found = [min(max(middle_of(int(np.searchsorted(upto, number))), least), greatest) for number in wanted]
-        return least, *found, greatest
+        ranks = [max(1, int(np.ceil(share * upto[-1]))) for share in shares]
+        percentiles = [min(max(middle_of(int(np.searchsorted(upto, number))), least), greatest) for number in ranks]
+        return least, *percentiles, greatest
 
     def octaves(self, group: int) -> Integers:
         """Returns the number of values of a group by the power of two at or below them: 64 counts. 0 counts as 1.

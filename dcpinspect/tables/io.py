@@ -57,12 +57,12 @@ class Intervals:
         while self._is_chosen and self._reach(since) > 10 * ROWS:
             self._coarsen(10)
         span = since // self._unit_ns
-        keys, place = np.unique(np.concatenate((self._keys, span * _CODES + command)), return_inverse=True)
+        keys, key_index = np.unique(np.concatenate((self._keys, span * _CODES + command)), return_inverse=True)
         if len(keys) > MOST:
             raise UsageError(f"--interval: more than {MOST:,} rows; take a longer one")
         sums = np.zeros((len(keys), 2), np.int64)
         new = np.stack((np.ones(len(rows), np.int64), batch.length[rows]), axis=1)
-        np.add.at(sums, place.reshape(-1), np.concatenate((self._sums, new)))
+        np.add.at(sums, key_index.reshape(-1), np.concatenate((self._sums, new)))
         self._keys, self._sums = keys, sums
 
     @property
@@ -88,9 +88,9 @@ class Intervals:
         """Makes each span ``times`` as long."""
         self._unit_ns *= times
         spans, commands = self._keys // _CODES // times, self._keys % _CODES
-        self._keys, place = np.unique(spans * _CODES + commands, return_inverse=True)
+        self._keys, key_index = np.unique(spans * _CODES + commands, return_inverse=True)
         sums = np.zeros((len(self._keys), 2), np.int64)
-        np.add.at(sums, place.reshape(-1), self._sums)
+        np.add.at(sums, key_index.reshape(-1), self._sums)
         self._sums = sums
 
     def records(self) -> Records:

@@ -41,9 +41,9 @@ def _list(of: Kind, said: str = "list", family: KindFamily | None = None) -> Kin
 
 
 def _struct(**of: Kind) -> Kind:
-    members = {name: one.json for name, one in of.items()}
+    members = {name: member.json for name, member in of.items()}
     json = {"type": "object", "properties": members, "required": list(of), "additionalProperties": False}
-    return Kind(lambda pa: pa.struct([(name, one.arrow(pa)) for name, one in of.items()]), json, "record")
+    return Kind(lambda pa: pa.struct([(name, member.arrow(pa)) for name, member in of.items()]), json, "record")
 
 
 def _map(of: Kind, said: str, family: KindFamily | None = None) -> Kind:

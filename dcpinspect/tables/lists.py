@@ -25,13 +25,13 @@ def list_column(batch: MessageBatch, rows: Rows, name: str) -> Any:
     for choice, members in ((group.choice, group.rows) for group in batch.decoded.groups):
         if choice.layout is not None and choice.value_fits and run.name in {item.name for item in choice.layout.value}:
             has_some[members] = batch.decoded.value.size[members] >= least
-    chosen = rows[has_some[rows]]
-    if not len(chosen):
+    rows_with_records = rows[has_some[rows]]
+    if not len(rows_with_records):
         return pa.nulls(len(rows))
-    in_bulk = _is_fixed(run) and not np.isin(chosen, batch.missing.row).any()
+    in_bulk = _is_fixed(run) and not np.isin(rows_with_records, batch.missing.row).any()
     if batch.redactor is not None:  # of records that do not fill the value, nothing says that they are numbers
-        in_bulk = in_bulk and not (batch.decoded.value.size[chosen] % least).any()
-    counts, values = _fixed(batch, chosen, run) if in_bulk else _varied(batch, chosen, run)
+        in_bulk = in_bulk and not (batch.decoded.value.size[rows_with_records] % least).any()
+    counts, values = _fixed(batch, rows_with_records, run) if in_bulk else _varied(batch, rows_with_records, run)
     ends = np.zeros(len(rows) + 1, np.int32)
     ends[1:][has_some[rows]] = counts
     offsets = pa.array(np.cumsum(ends, dtype=np.int32), mask=np.append(ends[1:] == 0, False))
@@ -71,10 +71,10 @@ def _varied(batch: MessageBatch, rows: Rows, run: RecordList) -> tuple[Rows, Any
     names = {field.name for field in kind}
     counts = np.zeros(len(rows), np.int64)
     records: list[dict[str, Any]] = []
-    for place, row in enumerate(rows.tolist()):
-        found = [field for field in batch.annotate(row).fields if field.group == run.name]
-        counts[place] = len(found)
-        records += [{part.name: _value(part) for part in field.fields if part.name in names} for field in found]
+    for index, row in enumerate(rows.tolist()):
+        record_fields = [field for field in batch.annotate(row).fields if field.group == run.name]
+        counts[index] = len(record_fields)
+        records += [{inner.name: _value(inner) for inner in field.fields if inner.name in names} for field in record_fields]
     return counts, pa.array(records, kind)
 
 

@@ -126,8 +126,8 @@ class MessageBatch:
 
     def column(self, name: str) -> NumberColumn:
         """Returns a column of numbers that some commands have; without any value if no message has one."""
-        found = self.decoded.numbers.get(name)
-        return NumberColumn(np.zeros(len(self), np.uint64), np.zeros(len(self), np.bool_)) if found is None else found
+        numbers = self.decoded.numbers.get(name)
+        return NumberColumn(np.zeros(len(self), np.uint64), np.zeros(len(self), np.bool_)) if numbers is None else numbers
 
     def bytes_of(self, index: int) -> bytes:
         """Returns the bytes of one message; missing bytes are zero."""
@@ -150,9 +150,9 @@ class MessageBatch:
 
     def vbuckets_of(self, rows: Rows) -> NumberColumn:
         """Returns the vbuckets that messages are about; none if the vbucket of the header has no meaning, as in HELLO."""
-        own = self.vbucket.take(rows)
+        header_vbuckets = self.vbucket.take(rows)
         named = NAMES_VBUCKET[self.decoded.opcode[rows]] & ~self.decoded.is_server[rows]
-        return NumberColumn(own.values, named if own.valid is None else named & own.valid)
+        return NumberColumn(header_vbuckets.values, named if header_vbuckets.valid is None else named & header_vbuckets.valid)
 
     def vbucket_of(self, index: int) -> int | None:
         """Returns the vbucket that one message is about."""
@@ -174,8 +174,8 @@ class MessageBatch:
         """Whether the keys of messages contain users' data or names; keys of unknown commands count as private."""
         layout = self.decoded.layout[rows]
         private: Mask = _PRIVATE_KEYS[layout]
-        for place in np.flatnonzero(KNOWN_KEYS[layout]).tolist():
-            private[place] = self._has_unknown_key(int(rows[place]))
+        for index in np.flatnonzero(KNOWN_KEYS[layout]).tolist():
+            private[index] = self._has_unknown_key(int(rows[index]))
         return private
 
     def _has_unknown_key(self, index: int) -> bool:
@@ -218,8 +218,8 @@ class MessageBatch:
             return None
         start = int(self.decoded.key.start[index])
         if len(self.missing.row):
-            at = start - int(self.start[index])
-            if any(low < at + size and at < high for low, high in self.missing.of(index)):
+            key_offset = start - int(self.start[index])
+            if any(low < key_offset + size and key_offset < high for low, high in self.missing.of(index)):
                 return None
         return self.data[start : start + size].tobytes()
 
@@ -228,9 +228,9 @@ class MessageBatch:
         row = self.request_row.at(index)
         if row is None:
             return None
-        place = int(self.index_of(np.array([row]))[0])
-        if 0 <= place < len(self) and self.row[place] == row:
-            return self.key_of(place)
+        request_index = int(self.index_of(np.array([row]))[0])
+        if 0 <= request_index < len(self) and self.row[request_index] == row:
+            return self.key_of(request_index)
         return self.earlier_keys.get(row)
 
     def number(self, name: str, index: int) -> int | None:

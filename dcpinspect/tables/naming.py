@@ -35,8 +35,8 @@ class _Values:
     values: list[tuple[int | str, str]] = field(default_factory=list)
 
     def at(self, row: int) -> tuple[int | str, str] | None:
-        place = bisect_right(self.rows, row)
-        return self.values[place - 1] if place else None
+        index = bisect_right(self.rows, row)
+        return self.values[index - 1] if index else None
 
 
 class _Owner(NamedTuple):
@@ -97,8 +97,8 @@ class Names:
     def tell(self, row: int, connection: int, number: int, scope: int | str, name: str) -> None:
         """Records that a connection was told the name of a collection, and its scope by id or by name."""
         for bucket in self._told(connection, row):
-            known = bucket.collections.get(number)
-            before = known.values[-1] if known is not None else None
+            earlier_values = bucket.collections.get(number)
+            before = earlier_values.values[-1] if earlier_values is not None else None
             if isinstance(scope, int) and before is not None and before[1] == name and isinstance(before[0], str):
                 self._tell(row, bucket, bucket.scopes, scope, (scope, before[0]))
             self._tell(row, bucket, bucket.collections, number, (scope, name))
@@ -107,14 +107,14 @@ class Names:
         return [self._buckets.setdefault(key, _Bucket()) for key in dict.fromkeys(self._owner(connection, row))]
 
     def _tell(self, row: int, bucket: _Bucket, of: dict[int, _Values], number: int, value: tuple[int | str, str]) -> None:
-        known = of.get(number)
-        if (known is not None and known.values[-1] == value) or bucket.changes >= _MOST:
+        earlier_values = of.get(number)
+        if (earlier_values is not None and earlier_values.values[-1] == value) or bucket.changes >= _MOST:
             return
         bucket.changes += 1
-        if known is None:
-            known = of.setdefault(number, _Values())
-        known.rows.append(row)
-        known.values.append(value)
+        if earlier_values is None:
+            earlier_values = of.setdefault(number, _Values())
+        earlier_values.rows.append(row)
+        earlier_values.values.append(value)
         self._note(row)
 
     def _note(self, row: int) -> None:
@@ -135,21 +135,21 @@ class Names:
         try:
             return self._known[key]
         except KeyError:
-            found = self._found(connection, number, row, is_own=False)
+            name = self._found(connection, number, row, is_own=False)
         if len(self._known) >= _MOST:
             self._known.clear()
-        self._known[key] = found
-        return found
+        self._known[key] = name
+        return name
 
     def _found(self, connection: int, number: int, row: int, *, is_own: bool) -> str | None:
         if number == 0:
             return f"{DEFAULT}.{DEFAULT}"
         bucket = self._bucket(connection, row, is_own=is_own)
-        known = bucket.collections.get(number) if bucket is not None else None
-        found = known.at(row) if known is not None else None
-        if found is None:
+        collection_names = bucket.collections.get(number) if bucket is not None else None
+        scope_and_name = collection_names.at(row) if collection_names is not None else None
+        if scope_and_name is None:
             return None
-        scope, name = found
+        scope, name = scope_and_name
         named = self._shown(scope) if isinstance(scope, str) else self.known_scope(connection, scope, row, is_own=is_own) or unnamed(scope)
         return f"{named}.{self._shown(name)}"
 
@@ -161,9 +161,9 @@ class Names:
         if number == 0:
             return DEFAULT
         bucket = self._bucket(connection, row, is_own=is_own)
-        known = bucket.scopes.get(number) if bucket is not None else None
-        found = known.at(row) if known is not None else None
-        return self._shown(found[1]) if found is not None else None
+        scope_names = bucket.scopes.get(number) if bucket is not None else None
+        scope_name = scope_names.at(row) if scope_names is not None else None
+        return self._shown(scope_name[1]) if scope_name is not None else None
 
     def moments(self, first: int, last: int) -> Rows:
         """Returns the rows after ``first`` up to ``last`` from which on a name is different from before."""
@@ -172,8 +172,8 @@ class Names:
 
     def _owner(self, connection: int, row: int) -> _Owner:
         rows, owners = self._owners.get(connection, ((), ()))
-        place = bisect_right(rows, row)
-        return owners[place - 1] if place else _Owner(connection, connection)
+        index = bisect_right(rows, row)
+        return owners[index - 1] if index else _Owner(connection, connection)
 
     def _bucket(self, connection: int, row: int, *, is_own: bool) -> _Bucket | None:
         owner = self._owner(connection, row)

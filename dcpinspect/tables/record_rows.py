@@ -18,15 +18,15 @@ from dcpinspect.tables.records import Records, RecordTable
 
 def filter_columns(table: RecordTable) -> dict[str, Column]:
     """Returns the columns of a table that a filter can use, by name: also ``findings.error``, one of the counts of ``findings``."""
-    found = {}
+    columns = {}
     for column in table.columns:
         if column.kind == "counts":
-            found[column.name] = Column(column.name, "i64", column.doc)  # their sum
+            columns[column.name] = Column(column.name, "i64", column.doc)  # their sum
             for word in column.words:
-                found[f"{column.name}.{word}"] = Column(f"{column.name}.{word}", "i64", f"{column.doc}: {word}")
+                columns[f"{column.name}.{word}"] = Column(f"{column.name}.{word}", "i64", f"{column.doc}: {word}")
         elif column.family is not None:
-            found[column.name] = column
-    return found
+            columns[column.name] = column
+    return columns
 
 
 def parse_record_filter(text: str, table: RecordTable, *, saved: Mapping[str, FilterSource] | None = None) -> Filter:
@@ -63,8 +63,8 @@ class RecordSelection:
         if self.filter is not None:
             columns = [_compared(records, name) for name in self.filter.columns]
             keep &= np.isin(np.arange(len(records)), FilterRows(self.filter).numbers(columns, np.arange(len(records))))
-        kept = records if keep.all() else records.take(np.flatnonzero(keep))
-        return kept.take(_order(kept, self.sort, is_reversed=self.is_reversed)) if self.sort or self.is_reversed else kept
+        matching = records if keep.all() else records.take(np.flatnonzero(keep))
+        return matching.take(_order(matching, self.sort, is_reversed=self.is_reversed)) if self.sort or self.is_reversed else matching
 
 
 def _are_within(records: Records, since: int, until: int) -> Mask:
@@ -89,8 +89,8 @@ def _order(records: Records, columns: Sequence[str], *, is_reversed: bool) -> Ro
     direction = "descending" if is_reversed else "ascending"
     table = pa.table([_compared(records, exact.get(name, name)) for name in columns], names=list(columns))
     keys = [(name, direction, "at_end") for name in columns]
-    places: Rows = pc.sort_indices(table, sort_keys=keys).to_numpy()
-    return places.astype(np.int64)
+    sorted_rows: Rows = pc.sort_indices(table, sort_keys=keys).to_numpy()
+    return sorted_rows.astype(np.int64)
 
 
 def _compared(records: Records, name: str) -> Any:
@@ -101,7 +101,9 @@ def _compared(records: Records, name: str) -> Any:
     if {column.name: column.kind for column in records.table.columns}.get(base) != "counts":
         return records.arrow([name]).column(name).combine_chunks()
     counts = records.values(base)
-    return pa.array([None if one is None else one.get(word, 0) if word else sum(one.values()) for one in counts], pa.int64())
+    return pa.array(
+        [None if row_counts is None else row_counts.get(word, 0) if word else sum(row_counts.values()) for row_counts in counts], pa.int64()
+    )
 
 
 def _holder(records: Records, name: str) -> str:
@@ -112,11 +114,13 @@ def _holder(records: Records, name: str) -> str:
 def _are_among(records: Records, column: str, ranges: Sequence[range]) -> Mask:
     values = records.columns[column]
     if isinstance(values, NumberColumn):
-        found: Mask = np.any([(values.values >= one.start) & (values.values < one.stop) for one in ranges], axis=0)
-        return found & values.known
+        is_among: Mask = np.any(
+            [(values.values >= number_range.start) & (values.values < number_range.stop) for number_range in ranges], axis=0
+        )
+        return is_among & values.known
     return np.array([_is_among(value, ranges) for value in records.values(column)], dtype=np.bool_)
 
 
 def _is_among(value: int | list[int] | None, ranges: Sequence[range]) -> bool:
     numbers = value if isinstance(value, list) else [] if value is None else [value]
-    return any(number in one for number in numbers for one in ranges)
+    return any(number in number_range for number in numbers for number_range in ranges)

@@ -89,7 +89,7 @@ class Records:
         values = self.columns[name]
         if isinstance(values, Worded):
             return np.flatnonzero(np.isin(values.codes, [code for code, word in enumerate(values.words) if word == value]))
-        return np.array([row for row, one in enumerate(self.values(name)) if one == value], dtype=np.int64)
+        return np.array([row for row, row_value in enumerate(self.values(name)) if row_value == value], dtype=np.int64)
 
     def has_values(self, name: str) -> bool:
         """Whether a column has a value that is not null."""
@@ -144,8 +144,8 @@ class Records:
 
 def time_text(time_ns: int) -> str:
     """Writes a time as RFC 3339 with nine digits, in UTC."""
-    seconds, rest = divmod(time_ns, 10**9)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+    seconds, fraction = divmod(time_ns, 10**9)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
 
 
 def hex64(value: int) -> str:
@@ -173,10 +173,10 @@ def counted(numbers: npt.NDArray[np.int64], words: Sequence[str], *, with_zeros:
     def arrow(rows: npt.NDArray[np.int64]) -> Any:
         import pyarrow as pa  # deferred, as above
 
-        some = numbers[rows]
-        row, word = np.nonzero((some != 0) | with_zeros)
+        chunk = numbers[rows]
+        row, word = np.nonzero((chunk != 0) | with_zeros)
         ends = np.concatenate(([0], np.cumsum(np.bincount(row, minlength=len(rows))))).astype(np.int32)
-        return pa.MapArray.from_arrays(ends, pa.array(words, pa.string()).take(pa.array(word)), pa.array(some[row, word], pa.int64()))
+        return pa.MapArray.from_arrays(ends, pa.array(words, pa.string()).take(pa.array(word)), pa.array(chunk[row, word], pa.int64()))
 
     return Made(len(numbers), plain, arrow)
 
@@ -195,7 +195,11 @@ def _taken(values: ColumnValues, rows: npt.NDArray[np.int64]) -> ColumnValues:
 def _plain_values(values: ColumnValues) -> list[Any]:
     if isinstance(values, NumberColumn):
         plain: list[Any] = values.values.tolist()
-        return plain if values.valid is None else [one if ok else None for one, ok in zip(plain, values.valid.tolist(), strict=True)]
+        return (
+            plain
+            if values.valid is None
+            else [plain_value if ok else None for plain_value, ok in zip(plain, values.valid.tolist(), strict=True)]
+        )
     if isinstance(values, Worded):
         words = [*values.words, None]
         return [words[code] for code in values.codes.tolist()]

@@ -27,6 +27,6 @@ class RoundTrips:
         rtt = batch.rtt_ns
         is_answer = batch.decoded.is_response & rtt.known
         is_noop = np.isin(batch.decoded.opcode, _NOOPS)
-        for series, own in ((self.answers, is_answer & ~is_noop), (self.noops, is_answer & is_noop)):
-            rows = np.flatnonzero(own)
+        for series, is_measured in ((self.answers, is_answer & ~is_noop), (self.noops, is_answer & is_noop)):
+            rows = np.flatnonzero(is_measured)
             series.add(batch.connection[rows], batch.time_ns[rows], np.maximum(rtt.values[rows].astype(np.int64), 1))

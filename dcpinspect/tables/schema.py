@@ -80,22 +80,22 @@ def _numbers(layout: Layout) -> Iterator[tuple[str, Field]]:
 
 def _specific() -> tuple[Column, ...]:
     base = {column.name for column in BASE}
-    found: dict[str, list[tuple[Layout, Field]]] = {
+    fields_of: dict[str, list[tuple[Layout, Field]]] = {
         name: [] for layout in LAYOUTS if layout.columns for name, _ in _numbers(layout) if name not in base
     }
     for layout in LAYOUTS:
         for name, spec in _numbers(layout):
-            if name in found:
-                found[name].append((layout, spec))
-    return tuple(_column(name, several) for name, several in found.items())
+            if name in fields_of:
+                fields_of[name].append((layout, spec))
+    return tuple(_column(name, several) for name, several in fields_of.items())
 
 
 def _column(name: str, several: Sequence[tuple[Layout, Field]]) -> Column:
     """The column of all fields of a name, as wide as the widest."""
     spec = max((spec for _, spec in several), key=lambda spec: spec.kind.size)
     meanings: dict[str, list[tuple[str, str]]] = {}
-    for layout, one in several:
-        meanings.setdefault(one.doc, []).append((opcode_name(layout.opcode, server=layout.server), layout.side))
+    for layout, field in several:
+        meanings.setdefault(field.doc, []).append((opcode_name(layout.opcode, server=layout.server), layout.side))
     return Column(name, "words" if spec.flags else "word" if spec.words else FIELD_KINDS[spec.kind], _doc(meanings), spec=spec)
 
 
@@ -107,10 +107,10 @@ def _doc(meanings: Mapping[str, Sequence[tuple[str, str]]]) -> str:
     """Returns what a column holds; by command if commands differ, and by side if sides differ. ``meanings``: with commands and sides."""
     if len(meanings) == 1:
         return next(iter(meanings))
-    of = Counter(command for those in meanings.values() for command in dict(those))
+    command_count = Counter(command for those in meanings.values() for command in dict(those))
     texts = []
     for meaning, those in meanings.items():
-        commands = list(dict.fromkeys(command if of[command] == 1 else f"{command} {side}" for command, side in those))
+        commands = list(dict.fromkeys(command if command_count[command] == 1 else f"{command} {side}" for command, side in those))
         more = ", …" if len(commands) > _MOST_COMMANDS else ""
         texts.append(f"{', '.join(commands[:_MOST_COMMANDS])}{more}: {meaning}")
     return "; ".join(texts)

@@ -114,35 +114,35 @@ def within(values: Array, ranges: Sequence[range]) -> Mask:
 
 def number_ranges(text: str, option: str, *, most: int) -> tuple[range, ...]:
     """Parses ``1,5-9,0x1f`` to ranges. Raises UsageError."""
-    out = []
-    for part in text.split(","):
-        low, dash, high = part.strip().partition("-")
+    ranges = []
+    for piece in text.split(","):
+        low, dash, high = piece.strip().partition("-")
         try:
             first = int(low, 0)
             last = int(high, 0) if dash else first
         except ValueError:
-            raise UsageError(f"{option} {text!r}: {part.strip()!r} is no number; write numbers and ranges, such as 1,5-9") from None
+            raise UsageError(f"{option} {text!r}: {piece.strip()!r} is no number; write numbers and ranges, such as 1,5-9") from None
         if first > last:
-            raise UsageError(f"{option} {text!r}: {part.strip()!r} ends before it begins; write {high.strip()}-{low.strip()}")
+            raise UsageError(f"{option} {text!r}: {piece.strip()!r} ends before it begins; write {high.strip()}-{low.strip()}")
         if not 0 <= first <= last <= most:
-            raise UsageError(f"{option} {text!r}: {part.strip()!r} is not within 0-{most}")
-        out.append(range(first, last + 1))
-    return tuple(out)
+            raise UsageError(f"{option} {text!r}: {piece.strip()!r} is not within 0-{most}")
+        ranges.append(range(first, last + 1))
+    return tuple(ranges)
 
 
 def collections(texts: str) -> Collections:
     """Parses collections: ids, ranges of ids, names, or names with scope. Raises UsageError."""
     numbers: list[range] = []
     names: set[str] = set()
-    for text in (part.strip() for part in texts.split(",")):
+    for text in (piece.strip() for piece in texts.split(",")):
         unnamed = text.removeprefix("?")
         if _IDS.fullmatch(unnamed):
             numbers += number_ranges(unnamed, "--collection", most=0xFFFF_FFFF)
         elif _COLLECTION.fullmatch(text):
             names.add(text)
         else:
-            what = "write ids or names, as in 0x8,fruit,produce.fruit"
-            raise UsageError(f"--collection {escape(texts)}: {escape(text) or 'nothing'} is neither an id nor a name; {what}")
+            advice = "write ids or names, as in 0x8,fruit,produce.fruit"
+            raise UsageError(f"--collection {escape(texts)}: {escape(text) or 'nothing'} is neither an id nor a name; {advice}")
     return Collections(tuple(numbers), frozenset(names))
 
 
@@ -193,19 +193,19 @@ def _number(name: str) -> int | None:
 
 def statuses(texts: str) -> tuple[range, ...]:
     """Parses statuses: names, numbers or ranges; ``error`` means all that are not successful. Raises UsageError."""
-    out: list[range] = []
+    ranges: list[range] = []
     for text in texts.split(","):
         name = text.strip().lower().replace("-", "_")
         if name == "error":
             edges = sorted(_DONE)
-            out += [range(low + 1, high) for low, high in zip(edges, [*edges[1:], 0x10000], strict=True)]
+            ranges += [range(low + 1, high) for low, high in zip(edges, [*edges[1:], 0x10000], strict=True)]
         elif name in _STATUSES:
-            out.append(range(_STATUSES[name], _STATUSES[name] + 1))
+            ranges.append(range(_STATUSES[name], _STATUSES[name] + 1))
         elif name[:1].isdigit():
-            out += number_ranges(text, "--status", most=0xFFFF)
+            ranges += number_ranges(text, "--status", most=0xFFFF)
         else:
             raise UsageError(f"--status {escape(text.strip())}: no status has this name{did_you_mean(name, list(_STATUSES))}")
-    return tuple(out)
+    return tuple(ranges)
 
 
 # a rollback and a partial failure have the payload of a success, but are none

@@ -34,13 +34,13 @@ class Sentences:
         import pyarrow as pa  # deferred: not everyone who reads sentences exports them
         import pyarrow.compute as pc
 
-        found, places = [pa.array([], pa.string())], [np.zeros(0, np.int64)]
+        texts, form_rows = [pa.array([], pa.string())], [np.zeros(0, np.int64)]
         for number, form in enumerate(self.forms):
-            rows, parts = np.flatnonzero(self.form == number), list[Any]()
+            rows, pieces = np.flatnonzero(self.form == number), list[Any]()
             for literal, name, *_ in Formatter().parse(form):
-                parts.append(pa.scalar(literal))
+                pieces.append(pa.scalar(literal))
                 if name is not None:
-                    parts.append(pc.cast(pa.array(self.numbers[name][rows]), pa.string()))
-            found.append(pc.binary_join_element_wise(*parts, ""))
-            places.append(rows)
-        return pa.concat_arrays(found).take(pa.array(np.argsort(np.concatenate(places))))
+                    pieces.append(pc.cast(pa.array(self.numbers[name][rows]), pa.string()))
+            texts.append(pc.binary_join_element_wise(*pieces, ""))
+            form_rows.append(rows)
+        return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(form_rows))))

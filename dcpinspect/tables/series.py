@@ -42,22 +42,22 @@ class Series:
             for group, row in self.rows.items():
                 pairs = row.reshape(-1, 2)
                 self.rows[group] = np.append(pairs.sum(axis=1) if self._is_sum else pairs.max(axis=1), np.zeros(SPANS // 2, np.int64))
-        known, number = np.unique(groups, return_inverse=True)
+        present, number = np.unique(groups, return_inverse=True)
         number = number.reshape(-1)
-        place = since // self.span_ns
-        found = np.zeros((len(known), SPANS), np.int64)
-        (np.add if self._is_sum else np.maximum).at(found, (number, place), values)
-        for index, group in enumerate(known.tolist()):
+        span_index = since // self.span_ns
+        rows = np.zeros((len(present), SPANS), np.int64)
+        (np.add if self._is_sum else np.maximum).at(rows, (number, span_index), values)
+        for index, group in enumerate(present.tolist()):
             if group not in self.rows:
                 if len(self.rows) >= self._most:
                     continue
                 self.rows[group] = np.zeros(SPANS, np.int64)
             if self._is_level:
-                own = number == index
-                self._hold(group, found[index], place[own], values[own])
-                self._last[group] = int(since[own][-1]), int(values[own][-1])
+                is_of_group = number == index
+                self._hold(group, rows[index], span_index[is_of_group], values[is_of_group])
+                self._last[group] = int(since[is_of_group][-1]), int(values[is_of_group][-1])
             old = self.rows[group]
-            self.rows[group] = old + found[index] if self._is_sum else np.maximum(old, found[index])
+            self.rows[group] = old + rows[index] if self._is_sum else np.maximum(old, rows[index])
 
     def _hold(self, group: int, row: Integers, place: Integers, values: Integers) -> None:
         """Keeps a level through the spans in which no value came."""

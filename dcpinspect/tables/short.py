@@ -58,19 +58,19 @@ def short_column(batch: MessageBatch, rows: Rows, name: str) -> NumberColumn | S
 
 def _distinct(values: Array, text: Callable[[int], str | None], valid: Mask | None = None) -> ShortTexts:
     """Returns the text of each row's number; each different number is converted once. Rows that are not ``valid`` do not count."""
-    wanted = values if valid is None else values[valid]
-    if len(wanted) and wanted.max() < _FEW:  # a table needs no sorting
+    valid_values = values if valid is None else values[valid]
+    if len(valid_values) and valid_values.max() < _FEW:  # a table needs no sorting
         is_there = np.zeros(_FEW, dtype=np.bool_)
-        is_there[wanted] = True
+        is_there[valid_values] = True
         numbers = np.flatnonzero(is_there)
-        place = np.cumsum(is_there) - 1
-        inverse = place[values if valid is None else np.where(valid, values, 0)]
+        table_index = np.cumsum(is_there) - 1
+        inverse = table_index[values if valid is None else np.where(valid, values, 0)]
     else:
-        numbers, found = np.unique(wanted, return_inverse=True)
-        inverse = found
+        numbers, number_index = np.unique(valid_values, return_inverse=True)
+        inverse = number_index
         if valid is not None:
             inverse = np.zeros(len(values), dtype=np.int64)
-            inverse[valid] = found
+            inverse[valid] = number_index
     return ShortTexts(inverse, [text(int(number)) for number in numbers], valid)
 
 
@@ -79,9 +79,9 @@ def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: NumberColu
     layout = batch.decoded.layout[rows]
     specs: dict[int, Field] = {}
     for number in np.unique(layout[numbers.valid] if numbers.valid is not None else layout).tolist():
-        found = next((item for item in (*LAYOUTS[number].extras, *LAYOUTS[number].value) if item.name == column.name), None)
-        if isinstance(found, Field):
-            specs[number] = found
+        layout_field = next((item for item in (*LAYOUTS[number].extras, *LAYOUTS[number].value) if item.name == column.name), None)
+        if isinstance(layout_field, Field):
+            specs[number] = layout_field
 
     def text(number: int, value: int) -> str | None:
         spec = specs.get(number)
@@ -90,11 +90,11 @@ def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: NumberColu
         return ",".join(bit_names(spec.flags, value)) if column.kind == "words" else spec.word(value)
 
     # there are many numbers, but few different ones, even if only one row in twenty has any
-    given = numbers.known
-    values, inverse = np.unique(numbers.values[given], return_inverse=True)
+    has_value = numbers.known
+    values, inverse = np.unique(numbers.values[has_value], return_inverse=True)
     pairs = np.zeros(len(rows), dtype=np.int64)
-    pairs[given] = (layout[given] - NO_LAYOUT) * len(values) + inverse
-    return _distinct(pairs, lambda pair: text(pair // len(values) + NO_LAYOUT, int(values[pair % len(values)])), given)
+    pairs[has_value] = (layout[has_value] - NO_LAYOUT) * len(values) + inverse
+    return _distinct(pairs, lambda pair: text(pair // len(values) + NO_LAYOUT, int(values[pair % len(values)])), has_value)
 
 
 def _missing_bytes(batch: MessageBatch, rows: Rows) -> NumberColumn:
@@ -115,26 +115,26 @@ def _names(batch: MessageBatch, rows: Rows) -> ShortTexts:
 
 def _collections(batch: MessageBatch, rows: Rows) -> ShortTexts | None:
     ids = batch.decoded.collection_id.take(rows)
-    given = ids.known
-    if not given.any():
+    has_value = ids.known
+    if not has_value.any():
         return None
     numbers = ids.values.astype(np.int64)
-    width = int(numbers[given].max()) + 1
+    width = int(numbers[has_value].max()) + 1
     values = batch.connection[rows] * width + numbers
-    at = batch.row[rows]
-    moments = batch.names.moments(int(at.min()), int(at.max()))
+    message_rows = batch.row[rows]
+    moments = batch.names.moments(int(message_rows.min()), int(message_rows.max()))
     if not len(moments):  # no name changes within the batch
-        row = int(at.min())
-        return _distinct(values, lambda value: batch.names.collection(value // width, value % width, row), given)
+        row = int(message_rows.min())
+        return _distinct(values, lambda value: batch.names.collection(value // width, value % width, row), has_value)
     pairs, inverse = np.unique(values, return_inverse=True)
-    since = np.concatenate((at.min(keepdims=True), moments))
-    values = inverse * len(since) + np.searchsorted(since, at, side="right") - 1
+    since = np.concatenate((message_rows.min(keepdims=True), moments))
+    values = inverse * len(since) + np.searchsorted(since, message_rows, side="right") - 1
 
     def text(value: int) -> str:
         pair, moment = int(pairs[value // len(since)]), value % len(since)
         return batch.names.collection(pair // width, pair % width, int(since[moment]))
 
-    return _distinct(values, text, given)
+    return _distinct(values, text, has_value)
 
 
 def _plain(name: str) -> Callable[[MessageBatch, Rows], NumberColumn]:

@@ -57,8 +57,8 @@ _OTHERS = (0, -1)
 
 def command_of(opcode: Array, is_response: Mask, is_server: Mask) -> Rows:
     """Returns a number for each command and side."""
-    found: Rows = opcode.astype(np.int64) + _RESPONSE * is_response + SERVER * is_server
-    return found
+    commands: Rows = opcode.astype(np.int64) + _RESPONSE * is_response + SERVER * is_server
+    return commands
 
 
 def command_name(command: int) -> str:
@@ -141,14 +141,16 @@ class MessageStats:
 
     def _count_collections(self, batch: MessageBatch, rows: Rows) -> None:
         ids = batch.decoded.collection_id
-        own = rows[ids.known[rows]]
+        rows_with_collection = rows[ids.known[rows]]
         self._names, self._row = batch.names, int(batch.row[rows[-1]])
-        if not len(own):
+        if not len(rows_with_collection):
             return
-        numbers = ids.values[own].astype(np.int64)
+        numbers = ids.values[rows_with_collection].astype(np.int64)
         width = int(numbers.max()) + 1
-        pairs, inverse, counts = np.unique(batch.connection[own] * width + numbers, return_inverse=True, return_counts=True)
-        sizes = np.bincount(inverse, batch.length[own]).astype(np.int64)
+        pairs, inverse, counts = np.unique(
+            batch.connection[rows_with_collection] * width + numbers, return_inverse=True, return_counts=True
+        )
+        sizes = np.bincount(inverse, batch.length[rows_with_collection]).astype(np.int64)
         for pair, count, size in zip(pairs.tolist(), counts.tolist(), sizes.tolist(), strict=True):
             key = divmod(pair, width)
             if key not in self._collections and len(self._collections) >= _MOST_COLLECTIONS:
@@ -163,25 +165,27 @@ class MessageStats:
         """
         if all(number == 0 for _, number in self._collections):
             return
-        found: dict[str, tuple[int, int]] = {}
+        totals: dict[str, tuple[int, int]] = {}
         for (connection, number), (count, size) in self._collections.items():
-            known = self._names.known_collection(connection, number, self._row)
-            name = "others" if (connection, number) == _OTHERS else unnamed(number) if known is None else with_id(known, number)
-            found[name] = found.get(name, (0, 0))[0] + count, found.get(name, (0, 0))[1] + size
+            known_name = self._names.known_collection(connection, number, self._row)
+            name = "others" if (connection, number) == _OTHERS else unnamed(number) if known_name is None else with_id(known_name, number)
+            totals[name] = totals.get(name, (0, 0))[0] + count, totals.get(name, (0, 0))[1] + size
         total = int(self._bytes.sum())
-        for name, (count, size) in sorted(found.items(), key=lambda item: (-item[1][0], item[0])):
+        for name, (count, size) in sorted(totals.items(), key=lambda item: (-item[1][0], item[0])):
             yield {"section": "collections", "name": name, "count": count, "bytes": size, "share": size / total}
 
     def _throughput(self) -> Iterator[StatisticsRow]:
         """Yields a row for each span."""
-        messages, sizes = (sum(one.rows.values(), start=np.zeros(SPANS, np.int64)) for one in (self.messages_by_time, self.bytes_by_time))
-        for place in range(self.messages_by_time.used):
+        messages, sizes = (
+            sum(series.rows.values(), start=np.zeros(SPANS, np.int64)) for series in (self.messages_by_time, self.bytes_by_time)
+        )
+        for index in range(self.messages_by_time.used):
             yield {
                 "section": "throughput",
-                "time": (self.messages_by_time.start_ns or 0) + place * self.messages_by_time.span_ns,
+                "time": (self.messages_by_time.start_ns or 0) + index * self.messages_by_time.span_ns,
                 "seconds": self.messages_by_time.span_ns / 1e9,
-                "count": int(messages[place]),
-                "bytes": int(sizes[place]),
+                "count": int(messages[index]),
+                "bytes": int(sizes[index]),
             }
 
     def commands(self) -> Iterator[tuple[int, str, str]]:
@@ -216,8 +220,8 @@ class MessageStats:
 
 def _most_first(counts: npt.NDArray[np.int64]) -> list[int]:
     order = np.argsort(-counts, kind="stable")
-    found: list[int] = order[: np.count_nonzero(counts)].tolist()
-    return found
+    indexes: list[int] = order[: np.count_nonzero(counts)].tolist()
+    return indexes
 
 
 def _numbers(histograms: Histograms, group: int) -> StatisticsRow:
@@ -226,6 +230,6 @@ def _numbers(histograms: Histograms, group: int) -> StatisticsRow:
 
 def distribution(values: npt.NDArray[np.int64]) -> StatisticsRow:
     """Returns least value, percentiles and greatest value of at least one value."""
-    own = Histograms()
-    own.add(np.zeros(len(values), dtype=np.int64), values)
-    return _numbers(own, 0)
+    histograms = Histograms()
+    histograms.add(np.zeros(len(values), dtype=np.int64), values)
+    return _numbers(histograms, 0)

@@ -46,18 +46,18 @@ def moment(text: str, option: str) -> Moment:
     """Parses the value of ``option``. Raises UsageError."""
     span = _SPAN.fullmatch(text.strip())
     if span is not None:
-        sign, whole, fraction, unit = span.groups()
+        sign, whole_units, fraction, unit = span.groups()
         size = _UNITS[unit or "s"]
-        ns = int(whole) * size + int((fraction or "0").ljust(9, "0")) * size // 10**9
+        ns = int(whole_units) * size + int((fraction or "0").ljust(9, "0")) * size // 10**9
         if ns <= _GREATEST:
             if sign == "-":
                 return Moment("end", -ns)
-            return Moment("epoch" if unit is None and not sign and int(whole) >= _EPOCH_S else "start", ns)
+            return Moment("epoch" if unit is None and not sign and int(whole_units) >= _EPOCH_S else "start", ns)
     elif _CLOCK.fullmatch(text.strip()):
         if (time_ns := nanoseconds(f"1970-01-01 {text.strip()}")) is not None:
             return Moment("midnight", time_ns)
-    elif (found := nanoseconds(text)) is not None:
-        return Moment("epoch", found)
+    elif (epoch_ns := nanoseconds(text)) is not None:
+        return Moment("epoch", epoch_ns)
     raise UsageError(
         f"{option} {clip(escape(text), 40)}: write a time in UTC ('2024-04-06 12:03:41', 12:03:41), after the start (90s, 10m), or"
         " before the end (-10m)"
@@ -91,7 +91,7 @@ class TimeSpan:
     def bounds(self, first_ns: int) -> tuple[int, int]:
         """Returns [from, to) in nanoseconds since 1970, in a capture that begins at ``first_ns``."""
         since = None if self.since == _START else self.since  # packets may be older than the first one
-        low, high = (None if one is None else one.at(first_ns, self.last_ns) for one in (since, self.until))
+        low, high = (None if moment_ is None else moment_.at(first_ns, self.last_ns) for moment_ in (since, self.until))
         return (-_GREATEST if low is None else low), (_GREATEST if high is None else high)
 
     def within(self, first_ns: int | None, last_ns: int | None) -> tuple[int, int]:
@@ -101,7 +101,7 @@ class TimeSpan:
 
 def in_words(bounds: tuple[int, int]) -> str:
     """Describes a span of time: ``from 12:01:00 to 12:02:00 UTC``."""
-    since, until = (None if abs(at) == _GREATEST else _clock(at) for at in bounds)
+    since, until = (None if abs(bound) == _GREATEST else _clock(bound) for bound in bounds)
     if until is None:
         return f"from {since} UTC on" if since is not None else ""
     return f"before {until} UTC" if since is None else f"from {since} to {until} UTC"
@@ -109,6 +109,6 @@ def in_words(bounds: tuple[int, int]) -> str:
 
 def _clock(time_ns: int) -> str:
     """Returns the time of day, with milliseconds if they are not 0."""
-    seconds, rest = divmod(time_ns % DAY_NS // 10**6, 1000)
-    fraction = f".{rest:03d}" if rest else ""
+    seconds, millis = divmod(time_ns % DAY_NS // 10**6, 1000)
+    fraction = f".{millis:03d}" if millis else ""
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}"

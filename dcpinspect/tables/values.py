@@ -50,21 +50,21 @@ def values(batch: MessageBatch, rows: Rows) -> Any:
     plain = _plain(batch, rows) & has_value
     datatype = decoded.datatype[rows]
     bare = plain & (datatype & (SNAPPY | XATTR) == 0) & (size <= MAX_BYTES)
-    found = gathered(batch.data, Slices(start, size), bare)
-    others = np.flatnonzero(has_value & ~bare)
-    if not len(others):
-        return _as_text(found)
+    texts = gathered(batch.data, Slices(start, size), bare)
+    unusual_rows = np.flatnonzero(has_value & ~bare)
+    if not len(unusual_rows):
+        return _as_text(texts)
     data = batch.data.data.toreadonly()
     bodies: list[bytes | None] = []
-    for place in others.tolist():
+    for index in unusual_rows.tolist():
         body = None
-        if plain[place]:
-            body = _unwrapped(bytes(data[start[place] : start[place] + size[place]]), int(datatype[place]))
-        body = _annotated(batch, int(rows[place])) if body is None else body or None
+        if plain[index]:
+            body = _unwrapped(bytes(data[start[index] : start[index] + size[index]]), int(datatype[index]))
+        body = _annotated(batch, int(rows[index])) if body is None else body or None
         bodies.append(None if body is None else body[: MAX_BYTES + 1])
     is_other = np.zeros(len(rows), dtype=np.bool_)
-    is_other[others] = True
-    return _as_text(pc.replace_with_mask(found, pa.array(is_other), pa.array(bodies, pa.binary())))
+    is_other[unusual_rows] = True
+    return _as_text(pc.replace_with_mask(texts, pa.array(is_other), pa.array(bodies, pa.binary())))
 
 
 def _plain(batch: MessageBatch, rows: Rows) -> Mask:
@@ -101,19 +101,19 @@ def _as_text(raw: Any) -> Any:
     text = as_text(raw)
     if longest <= MAX_BYTES and text.null_count == raw.null_count:
         return text
-    found = text.to_pylist()
+    texts = text.to_pylist()
     is_long = pc.fill_null(pc.binary_length(raw), 0).to_numpy() > MAX_BYTES
     is_lost = pc.and_(pc.is_null(text), pc.is_valid(raw)).to_numpy(zero_copy_only=False)
-    for place in np.flatnonzero(is_long | is_lost).tolist():
-        found[place] = _one_text(raw[place].as_py())
-    return pa.array(found, pa.string())
+    for index in np.flatnonzero(is_long | is_lost).tolist():
+        texts[index] = _one_text(raw[index].as_py())
+    return pa.array(texts, pa.string())
 
 
 def _one_text(value: bytes) -> str:
     is_cut = len(value) > MAX_BYTES
-    rest = _ELLIPSIS if is_cut else ""
+    ending = _ELLIPSIS if is_cut else ""
     try:
         # the cut may be inside a character
-        return codecs.getincrementaldecoder("utf-8")().decode(value[:MAX_BYTES], final=not is_cut) + rest
+        return codecs.getincrementaldecoder("utf-8")().decode(value[:MAX_BYTES], final=not is_cut) + ending
     except UnicodeDecodeError:
-        return f"0x{value[:MAX_BYTES].hex()}{rest}"
+        return f"0x{value[:MAX_BYTES].hex()}{ending}"
