@@ -185,7 +185,7 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
         await press(app, pilot, "n", "enter")
         assert app.inspection.store.messages([app.packets.list.row]).vbucket.at(0) == 17
         await press(app, pilot, "2")
-        assert "! 20 of them with a warning" in screen(app), "the scale has the sign of the cells"
+        assert "! 20 with a warning" in screen(app), "the scale has the sign of the cells"
         app.map.move_to(17)
         await press(app, pilot, "e", "enter")
         assert app.packets.list.row == 39, "the request of this vbucket, although the evidence begins with those of others"
