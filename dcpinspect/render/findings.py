@@ -66,12 +66,13 @@ def report_lines(
     looked: LookedAt | None = None,
     instead: str | None = None,
     span: tuple[int, int] | None = None,
+    most: int = SCREEN,
 ) -> Iterator[str]:
     """Yields the report: a verdict, then the findings with their evidence. ``findings``: the worst first.
 
-    ``with_effects``: shows everything, with the effects of each cause below it; otherwise as much as fits a screen. ``width``: of lines;
-    None shows whole lines, without the limit of a screen. ``looked``: how much was checked. ``instead``: replaces the verdict. ``span``: of
-    time, if nothing else is shown.
+    ``with_effects``: shows everything, with the effects of each cause below it; otherwise as much as fits ``most`` lines. ``width``: of
+    lines; None shows whole lines, without a limit of lines. ``looked``: how much was checked. ``instead``: replaces the verdict.
+    ``span``: of time, if nothing else is shown.
     """
     causes, effects = with_their_effects(findings)
     page = _Page(files, paint, width, effects, is_all=with_effects)
@@ -83,8 +84,8 @@ def report_lines(
     hint = list(page.wrapped(_HINT if with_effects else f"{_MORE}{_HINT}", "", "  "))
     notes_aside = [] if with_effects or looked is None else _aside(causes, looked.without_dcp)
     last = list(page.aside(notes_aside)) if notes_aside else []
-    most = SCREEN - 2 - len(head) - len(hint) - len(last)
-    yield from page.whole(causes) if with_effects else page.fitted([finding for finding in causes if finding not in notes_aside], most)
+    room = most - 2 - len(head) - len(hint) - len(last)
+    yield from page.whole(causes) if with_effects else page.fitted([finding for finding in causes if finding not in notes_aside], room)
     yield from last
     yield ""
     yield from hint
@@ -337,18 +338,6 @@ def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
 def message_of(place: MessagePlace, files: Sequence[str]) -> str:
     """Names a message by its row, or by its packet where rows are packet numbers, as in a pipeline."""
     return f"row {place.row}" if place.row < STEP else f"packet {place.frame} of {escape(files[place.file])}"
-
-
-def messages_of(places: Sequence[MessagePlace], files: Sequence[str]) -> str:
-    """Names several messages as ``message_of`` does: rows 3, 4; packets 248, 249 of a.pcap."""
-    rows = [str(place.row) for place in places if place.row < STEP]
-    packets: dict[int, list[str]] = {}
-    for place in places:
-        if place.row >= STEP:
-            packets.setdefault(place.file, []).append(str(place.frame))
-    texts = [_listed("row", rows)] if rows else []
-    texts += [f"{_listed('packet', list(dict.fromkeys(frames)))} of {escape(files[file])}" for file, frames in packets.items()]
-    return "; ".join(texts)
 
 
 def _listed(noun: str, numbers: Sequence[str]) -> str:

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dcpinspect import __version__
-from dcpinspect.escape import clip, escape_rest
-from dcpinspect.findings.finding import Finding
-from dcpinspect.render.findings import GLYPHS, by_packets, effects_in_words, messages_of, place_of, told_of
+from dcpinspect.escape import clip
+from dcpinspect.render.findings import report_lines
 from dcpinspect.render.table import cell_texts
 from dcpinspect.report.contents import Contents
 from dcpinspect.tables.records import Records
@@ -17,8 +16,8 @@ from dcpinspect.tables.records import Records
 MOST_LINES = 60
 _ROWS = 5
 """Greatest number of rows of a table."""
-_MESSAGES = 6
-"""Greatest number of messages that a line names."""
+_BLOCK = 120
+"""Greatest number of characters of a line about findings."""
 _WIDE = 400
 """Greatest number of characters of a line's text."""
 _TABLES = {
@@ -27,6 +26,7 @@ _TABLES = {
 }
 _SHORTER = ("clients", "servers", "buckets", "vbuckets")
 """Labels of facts that are left out, because the tables have them."""
+_TICKS = re.compile(r"`+")
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
 
 
@@ -53,35 +53,16 @@ def plain(text: str) -> str:
 
 
 def _findings(told: Contents, room: int) -> Iterator[str]:
-    """Yields the findings in at most ``room`` lines; findings without room are counted."""
-    yield "## Findings"
-    yield ""
-    lines = [line for one in told.causes for line in _finding(told, one)]
-    if len(lines) > room - 3:
-        lines = [line for one in told.causes for line in _finding(told, one, advises_notes=False)]
-    if len(lines) > room - 3:
-        shown = [line for one in told.causes if one.severity != "note" for line in _finding(told, one)][: room - 4]
-        notes = Counter(one.rule for one in told.causes if one.severity == "note")
-        more = sum(line.startswith("- ") for line in lines) - sum(line.startswith("- ") for line in shown)
-        rules = ", ".join(f"{count} {rule}" for rule, count in notes.most_common(8))
-        lines = [*shown, f"- and {more:,} more findings{f', notes among them: {rules}' if rules else ''}"]
-    yield from lines or ["Nothing was found."]
-    yield ""
-
-
-def _finding(told: Contents, one: Finding, *, advises_notes: bool = True) -> Iterator[str]:
-    effects = told.effects.get(one.id, ())
-    parts = [
-        place_of(one),
-        by_packets(told_of(one), one, told.files),
-        messages_of(one.places[:_MESSAGES], told.files),
-        f"explains {effects_in_words(effects)}" if effects else "",
-    ]
-    about = "; ".join(filter(None, parts))
-    message = by_packets(escape_rest(one.message), one, told.files)
-    yield f"- {GLYPHS[one.severity]} **{one.rule}**: {plain(message)} ({plain(about)})"
-    if one.next and (advises_notes or one.severity != "note"):
-        yield f"  next: {plain(escape_rest(one.next))}"
+    """Yields the findings in at most ``room`` lines: the block that the command ``check`` prints, where nothing is markup."""
+    several = [*told.causes, *(effect for effects in told.effects.values() for effect in effects)]
+    lines = list(report_lines(several, told.files, lambda text, _: text, width=_BLOCK, instead=told.verdict, most=room - 3))
+    yield from ("## Findings", "")
+    if not told.causes:
+        yield from ("Nothing was found.", "")
+        return
+    # longer than any of the block's own, so that none ends it
+    fence = "`" * max([3, *(len(ticks) + 1 for line in lines for ticks in _TICKS.findall(line))])
+    yield from (fence, *lines[lines.index("") + 1 :], fence, "")
 
 
 def _verdicts(told: Contents) -> list[str]:

@@ -37,27 +37,27 @@ def gathered(path: Path | str, *, limits: Limits | None = None) -> Contents:
         return contents(found, limits)
 
 
-def hostile(path: Path) -> Path:
-    """A conversation in which agent, DCP name, bucket, keys, values and refusals are ``MARKUP``, and things go wrong."""
-    agent = b'{"a":"%s"}' % MARKUP.replace(b'"', b'\\"')
+def hostile(path: Path, markup: bytes = MARKUP) -> Path:
+    """A conversation in which agent, DCP name, bucket, keys, values and refusals are ``markup``, and things go wrong."""
+    agent = b'{"a":"%s"}' % markup.replace(b'"', b'\\"')
     client = [
         message(opcode=0x1F, key=agent, value=b"\x00\x06\x00\x0b", opaque=1),
-        message(opcode=0x50, key=MARKUP, extras=struct.pack(">II", 0, 1), opaque=2),
-        message(opcode=0x89, key=MARKUP, opaque=3),
-        message(opcode=0x5E, key=MARKUP, value=MARKUP, opaque=4),
+        message(opcode=0x50, key=markup, extras=struct.pack(">II", 0, 1), opaque=2),
+        message(opcode=0x89, key=markup, opaque=3),
+        message(opcode=0x5E, key=markup, value=markup, opaque=4),
         message(opcode=0x53, extras=struct.pack(">IIQQQQQ", 0, 0, 0, (1 << 64) - 1, 0, 0, 0), specific=7, opaque=0x11),
-        message(opcode=0x53, extras=struct.pack(">IIQQQQQ", 0, 0, 9, (1 << 64) - 1, 5, 9, 9), specific=8, value=MARKUP, opaque=0x12),
+        message(opcode=0x53, extras=struct.pack(">IIQQQQQ", 0, 0, 9, (1 << 64) - 1, 5, 9, 9), specific=8, value=markup, opaque=0x12),
     ]
     server = [
         message(magic=0x81, opcode=0x1F, value=b"\x00\x06\x00\x0b", opaque=1),
         message(magic=0x81, opcode=0x50, opaque=2),
-        message(magic=0x81, opcode=0x89, opaque=3, specific=1, value=b'{"error":{"context":"%s"}}' % MARKUP.replace(b'"', b'\\"')),
-        message(magic=0x81, opcode=0x5E, opaque=4, specific=4, value=MARKUP),
+        message(magic=0x81, opcode=0x89, opaque=3, specific=1, value=b'{"error":{"context":"%s"}}' % markup.replace(b'"', b'\\"')),
+        message(magic=0x81, opcode=0x5E, opaque=4, specific=4, value=markup),
         message(magic=0x81, opcode=0x53, opaque=0x11, value=struct.pack(">QQ", 5, 0)),
         message(magic=0x81, opcode=0x53, opaque=0x12, specific=0x23, value=struct.pack(">Q", 4)),
         message(opcode=0x56, extras=struct.pack(">QQI", 0, 9, 1), specific=7, opaque=0x11),
-        mutation(3, key=MARKUP, value=b'{"a":"%s"}' % MARKUP.replace(b'"', b'\\"')),
-        mutation(2, key=MARKUP, value=MARKUP),
+        mutation(3, key=markup, value=b'{"a":"%s"}' % markup.replace(b'"', b'\\"')),
+        mutation(2, key=markup, value=markup),
         message(opcode=0x55, extras=struct.pack(">I", 2), specific=7, opaque=0x11),
     ]
     return capture(path, client=b"".join(client), server=b"".join(server))
