@@ -452,7 +452,7 @@ class Engine:
         if asked is None:
             asked = self._asked[connection] = KnownStreams()
         known = asked if direction == C2S else KnownStreams(asked)
-        framer = Framer(known=known, is_doubted=self._evidence.is_doubted(connection))
+        framer = Framer(known_streams=known, is_doubted=self._evidence.is_doubted(connection))
         self._framers[_number(connection, direction)] = framer
         return framer
 

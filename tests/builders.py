@@ -390,7 +390,7 @@ def read(*paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None
             reading.holes.setdefault(link, []).extend(chunk.holes)
             if link not in framers:
                 client = known.setdefault(chunk.connection, KnownStreams())
-                framers[link] = Framer(known=KnownStreams(client=client) if chunk.direction else client)
+                framers[link] = Framer(known_streams=KnownStreams(client=client) if chunk.direction else client)
             framed = framers[link].feed(chunk)
             if framed is not None:
                 reading.rows += rows_of(framed, *link)

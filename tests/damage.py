@@ -352,7 +352,7 @@ def read(parts: Iterable[PacketBatch]) -> Reading:
             link = chunk.connection, chunk.direction
             if link not in framers:
                 client = clients[chunk.connection]
-                framers[link] = Framer(known=KnownStreams(client=client) if chunk.direction else client)
+                framers[link] = Framer(known_streams=KnownStreams(client=client) if chunk.direction else client)
             holes[link] += chunk.holes
             ends[link] = chunk.offset + len(chunk.data)
             result = framers[link].feed(chunk)

@@ -77,10 +77,10 @@ class _MomentsFile:
 
     def _put(self, data: bytes) -> None:
         """Writes all of the data, or nothing. Raises OSError."""
-        rest = memoryview(data)
+        unwritten = memoryview(data)
         try:
-            while len(rest):
-                rest = rest[self._file.write(rest) :]
+            while len(unwritten):
+                unwritten = unwritten[self._file.write(unwritten) :]
         except OSError:
             self._file.truncate(self.size)
             raise

@@ -60,9 +60,9 @@ class PacketBatch:
         """Number of each packet within the file."""
         return np.arange(self.first_frame, self.first_frame + len(self)) if self.frame is None else self.frame
 
-    def packet_at(self, place: int) -> int:
+    def packet_at(self, index: int) -> int:
         """Returns the number of one packet over the whole reading."""
-        return self.first_packet + place if self.packet is None else int(self.packet[place])
+        return self.first_packet + index if self.packet is None else int(self.packet[index])
 
     def __len__(self) -> int:
         return len(self.offset)

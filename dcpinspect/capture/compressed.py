@@ -138,69 +138,69 @@ class Inflate:
             self._piece, self._unpacked = piece, 0
             self._before = decoder.copy() if isinstance(decoder, _Gzip) else None
         try:
-            out = decoder.decompress(piece, self._most)
+            unpacked = decoder.decompress(piece, self._most)
         except _DAMAGE as error:
-            out, held = self._before_damage()
+            unpacked, held = self._before_damage()
             behind = self._behind(held)
-            self._end = f"compressed data is damaged ({error})" + ("" if behind == 0 else f"; what follows{_of(behind)} is not read")
-        self._unpacked += len(out)
-        return out
+            self._end = f"compressed data is damaged ({error})" + ("" if behind == 0 else f"; what follows{_size_text(behind)} is not read")
+        self._unpacked += len(unpacked)
+        return unpacked
 
     def _follow(self) -> None:
         """Goes on behind a member: another one may follow, perhaps after padding by zeros (xz, tapes, block devices)."""
         while self._has_more():
-            found = _NO_PADDING.search(self._data, self._at)
-            self._at = len(self._data) if found is None else found.start()
-            if found is None:
+            member_start = _NO_PADDING.search(self._data, self._at)
+            self._at = len(self._data) if member_start is None else member_start.start()
+            if member_start is None:
                 continue
             if self._data[self._at] in _MEMBER[self._kind]:
                 self._begin()
             else:
-                self._end = f"the compressed data is followed by something else{_of(self._behind(0))}"
+                self._end = f"the compressed data is followed by something else{_size_text(self._behind(0))}"
             return
         self._end = ""
 
     def _before_damage(self) -> tuple[bytes, int]:
         """Returns what the call that met damage would have given, and how many bytes of its piece come after that."""
-        out = bytearray()
-        known, place = self._unpacked, 0
+        unpacked = bytearray()
+        to_skip, consumed = self._unpacked, 0
         decoder = self._before or self._again()
         if decoder is None:
             return b"", self._decoder.held
         try:
-            while place < len(self._piece) or not decoder.needs_input:
-                byte = self._piece[place : place + 1] if decoder.needs_input else b""
-                place += len(byte)
-                got = decoder.decompress(byte, min(known, READ) or 1)
-                if known:
-                    known -= len(got)
+            while consumed < len(self._piece) or not decoder.needs_input:
+                byte = self._piece[consumed : consumed + 1] if decoder.needs_input else b""
+                consumed += len(byte)
+                got = decoder.decompress(byte, min(to_skip, READ) or 1)
+                if to_skip:
+                    to_skip -= len(got)
                 else:
-                    out += got
+                    unpacked += got
         except _DAMAGE:
             pass
-        return bytes(out), len(self._piece) - place
+        return bytes(unpacked), len(self._piece) - consumed
 
     def _again(self) -> _Decoder | None:
         """Returns a decoder in the state before the latest piece; None if there is none, or for zstd, which needs none."""
         if self._file is None or self._kind == ZSTD:
             return None
         decoder = self._new_decoder()
-        here, left = self._file.tell(), self._place - len(self._piece) - self._start
+        file_position, bytes_left = self._file.tell(), self._place - len(self._piece) - self._start
         self._file.seek(self._start)
-        while left or not decoder.needs_input:
-            piece = self._file.read(min(left, READ)) or b"" if decoder.needs_input else b""
-            left -= len(piece)
+        while bytes_left or not decoder.needs_input:
+            piece = self._file.read(min(bytes_left, READ)) or b"" if decoder.needs_input else b""
+            bytes_left -= len(piece)
             decoder.decompress(piece, READ)
-        self._file.seek(here)
+        self._file.seek(file_position)
         return decoder
 
     def _behind(self, held: int) -> int | None:
         """Returns the number of bytes of the file that are not read, with those ``held``; None if it is not known."""
         if self._file is None:
             return None
-        here = self._file.tell()
+        file_position = self._file.tell()
         size = self._file.seek(0, os.SEEK_END)
-        self._file.seek(here)
+        self._file.seek(file_position)
         return held + max(0, size - self._place)
 
     def _has_more(self) -> bool:
@@ -216,7 +216,7 @@ class Inflate:
         self._raw.close()
 
 
-def _of(size: int | None) -> str:
+def _size_text(size: int | None) -> str:
     return "" if size is None else f" ({size:,} bytes)"
 
 
@@ -237,9 +237,9 @@ class _Gzip:
         return bytes(self._decoder.unused_data)
 
     def decompress(self, data: bytes, size: int, /) -> bytes:
-        out: bytes = self._decoder.decompress(data or self._decoder.unconsumed_tail, size)
-        self.needs_input = len(out) < size and not self._decoder.unconsumed_tail
-        return out
+        unpacked: bytes = self._decoder.decompress(data or self._decoder.unconsumed_tail, size)
+        self.needs_input = len(unpacked) < size and not self._decoder.unconsumed_tail
+        return unpacked
 
     def copy(self) -> _Gzip:
         return _Gzip(self._decoder.copy())
@@ -262,9 +262,9 @@ class _Holding:
         return bytes(self._decoder.unused_data)
 
     def decompress(self, data: bytes, size: int, /) -> bytes:
-        out: bytes = self._decoder.decompress(data, size)
-        self.needs_input = len(out) < size and self._decoder.needs_input
-        return out
+        unpacked: bytes = self._decoder.decompress(data, size)
+        self.needs_input = len(unpacked) < size and self._decoder.needs_input
+        return unpacked
 
 
 class _Zstd:
@@ -301,18 +301,18 @@ class _Zstd:
 
     def decompress(self, data: bytes, size: int, /) -> bytes:  # noqa: ARG002 - as the others
         self._rest = memoryview(data) if data else self._rest
-        out = b""
-        while not out and len(self._rest) and not self.eof:
+        unpacked = b""
+        while not unpacked and len(self._rest) and not self.eof:
             piece, self._rest = self._rest[: self._left], self._rest[self._left :]
             self._left -= len(piece)
             self._latest = (self._latest + bytes(piece[-_ZSTD_HEAD:]))[-_ZSTD_HEAD:]
             try:
-                out = self._frame.decompress(piece)
+                unpacked = self._frame.decompress(piece)
             except self._error as error:
                 raise zlib.error(str(error)) from None
             while not self._left:
                 self._left = self._parts.send(self._latest)
-        return out
+        return unpacked
 
 
 _ZSTD_HEAD = 8

@@ -39,7 +39,9 @@ def named(captures: Sequence[str]) -> list[str]:
 def captures_in(directory: str, without: str = "") -> Iterator[str]:
     """Yields files below a directory that have the name of a capture, or begin like one; hidden folders and ``without`` are left out."""
     for root, folders, files in os.walk(directory):
-        folders[:] = sorted(one for one in folders if not one.startswith(".") and os.path.realpath(os.path.join(root, one)) != without)
+        folders[:] = sorted(
+            folder for folder in folders if not folder.startswith(".") and os.path.realpath(os.path.join(root, folder)) != without
+        )
         for file in sorted(files):
             path = os.path.join(root, file)
             if is_capture(path):
@@ -59,7 +61,7 @@ def has_name_of_capture(name: str) -> bool:
 
 def with_folders(names: Sequence[str]) -> list[str]:
     """Returns names of captures, with directories replaced by the captures in them. Raises CaptureError for a directory without any."""
-    found: list[str] = []
+    captures: list[str] = []
     for name in names:
         if os.path.isdir(name):
             try:
@@ -67,14 +69,14 @@ def with_folders(names: Sequence[str]) -> list[str]:
             except OSError as error:
                 raise CaptureError(name, None, f"cannot be opened ({error.strerror})", "check its permissions") from error
         inside = [Inside(path, name) for path in captures_in(name)] if os.path.isdir(name) else [name]
-        if not inside and any(os.path.isdir(os.path.join(name, one, _OF_PIPELINE)) for one in (".", "..")):
+        if not inside and any(os.path.isdir(os.path.join(name, relative_path, _OF_PIPELINE)) for relative_path in (".", "..")):
             raise CaptureError(
                 name, None, "belongs to the output of a pipeline", "ask it with 'dcpinspect pipeline check', 'info' or 'sql'"
             )
         if not inside:
             raise CaptureError(name, None, "is a directory without captures", "name one that has pcap or pcapng files")
-        found += inside
-    return found
+        captures += inside
+    return captures
 
 
 def _begins_as_capture(path: str) -> bool:

@@ -77,8 +77,8 @@ class Growing:
             now = os.stat(self._path)
         except OSError:
             return True
-        here = os.fstat(self._file.fileno())
-        return (now.st_dev, now.st_ino) != (here.st_dev, here.st_ino)
+        opened_file = os.fstat(self._file.fileno())
+        return (now.st_dev, now.st_ino) != (opened_file.st_dev, opened_file.st_ino)
 
     def close(self) -> None:
         """Frees the file."""

@@ -91,20 +91,20 @@ _LOG = re.compile(
 )
 
 
-def _row(text: str, at: int, width: int) -> bytes:
+def _row(text: str, column: int, width: int) -> bytes:
     """Returns the bytes in a line of a dump, from a place on.
 
     There are single spaces between them, two in the middle, and more before the text beside them.
     """
-    out = bytearray()
-    while len(out) < width and (found := _BYTE.match(text, at)):
-        out.append(int(found[0], 16))
-        at = found.end()
-        spaces = len(text) - at - len(text[at:].lstrip(" "))
-        if spaces != 1 and not (spaces == 2 and len(out) == width // 2):
+    row_bytes = bytearray()
+    while len(row_bytes) < width and (octet := _BYTE.match(text, column)):
+        row_bytes.append(int(octet[0], 16))
+        column = octet.end()
+        spaces = len(text) - column - len(text[column:].lstrip(" "))
+        if spaces != 1 and not (spaces == 2 and len(row_bytes) == width // 2):
             break
-        at += spaces
-    return bytes(out)
+        column += spaces
+    return bytes(row_bytes)
 
 
 def _direction(data: bytes) -> int:
@@ -159,15 +159,15 @@ class _Clock:
 
     def read(self, text: str) -> int | None:
         """Returns the time that a line begins with; None if there is none."""
-        found = _WHEN.match(text)
-        if found is None:
+        match = _WHEN.match(text)
+        if match is None:
             return None
-        date, sign, hours, minutes, seconds, part, since_1970, its_part = found.groups()
+        date, sign, hours, minutes, seconds, fraction, since_1970, fraction_since_1970 = match.groups()
         if since_1970:
-            return int(since_1970) * 10**9 + int(its_part.ljust(9, "0"))
-        time_ns = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 10**9 + int(part.ljust(9, "0"))
+            return int(since_1970) * 10**9 + int(fraction_since_1970.ljust(9, "0"))
+        time_ns = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 10**9 + int(fraction.ljust(9, "0"))
         if date:
-            return _utc_ns(f"{date} {hours}:{minutes}:{seconds}", part[:3], int(part.ljust(9, "0")[3:]))
+            return _utc_ns(f"{date} {hours}:{minutes}:{seconds}", fraction[:3], int(fraction.ljust(9, "0")[3:]))
         if sign:
             time_ns = time_ns if sign == " " else -time_ns
             self._last = max(0, time_ns if self._since_first else self._last + time_ns)
@@ -203,21 +203,21 @@ def dump(lines: Lines, *, since_first: bool = False) -> Iterator[Found]:
             is_wanted = True  # the next packet
         offset = _OFFSET.match(text)
         grouped = None if offset is not None else _GROUPED.match(text)
-        found = offset or grouped
-        if found is None or not is_wanted:
-            if found is None and (when := clock.read(text)) is not None:
+        match = offset or grouped
+        if match is None or not is_wanted:
+            if match is None and (when := clock.read(text)) is not None:
                 if data:
                     yield whole()
                 time_ns = when
             continue
-        at = int(found[1], 16)
-        if at == 0 and data:
+        start = int(match[1], 16)
+        if start == 0 and data:
             yield whole()
-        if at != len(data):
-            yield LineProblem(number, f"offset {at} where {len(data)} was to come")
+        if start != len(data):
+            yield LineProblem(number, f"offset {start} where {len(data)} was to come")
             data.clear()
             continue
-        data += bytes.fromhex(grouped[2]) if grouped is not None else _row(text, found.end(), 16)
+        data += bytes.fromhex(grouped[2]) if grouped is not None else _row(text, match.end(), 16)
     if data:
         yield whole()
 
@@ -234,19 +234,19 @@ def follow_hex(lines: Lines) -> Iterator[Found]:
         offset = _OFFSET.match(body)
         if offset is None:
             continue
-        of, at, row = int(body != text), int(offset[1], 16), _row(body, offset.end(), 16)
-        if at < seen[of]:
-            yield LineProblem(number, f"offset {at} where {seen[of]} was to come")
+        line_direction, line_offset, row = int(body != text), int(offset[1], 16), _row(body, offset.end(), 16)
+        if line_offset < seen[line_direction]:
+            yield LineProblem(number, f"offset {line_offset} where {seen[line_direction]} was to come")
             continue
-        lost = at - seen[of]
-        if data and (of != direction or lost or len(data) >= MOST_PIECE):
+        lost = line_offset - seen[line_direction]
+        if data and (line_direction != direction or lost or len(data) >= MOST_PIECE):
             yield SentBytes((nodes[0], nodes[1]), direction, None, bytes(data))
             data.clear()
         if lost:
-            yield SentBytes((nodes[0], nodes[1]), of, None, b"", lost)
-        direction = of
+            yield SentBytes((nodes[0], nodes[1]), line_direction, None, b"", lost)
+        direction = line_direction
         data += row
-        seen[of] = at + len(row)
+        seen[line_direction] = line_offset + len(row)
     if data:
         yield SentBytes((nodes[0], nodes[1]), direction, None, bytes(data))
 
@@ -304,9 +304,9 @@ def protocol_log(lines: Lines) -> Iterator[Found]:
     yield from finished()
 
 
-def _utc_ns(whole: str, milliseconds: str, ns: int = 0) -> int | None:
+def _utc_ns(date_and_time: str, milliseconds: str, ns: int = 0) -> int | None:
     try:
-        seconds = int(datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp())
+        seconds = int(datetime.fromisoformat(date_and_time).replace(tzinfo=UTC).timestamp())
     except ValueError:
         return None
     return seconds * 10**9 + int(milliseconds) * 10**6 + ns
@@ -361,9 +361,9 @@ FORMS = (
 
 def form_of(head: str) -> TextForm | None:
     """Returns the form of a text by its beginning; None for no known form."""
-    found = next((form for form in FORMS if form.begins.search(head)), None)
-    if found is not SINCE_BEFORE:
-        return found
-    times = [one.group(3, 4, 5, 6) for one in map(_WHEN.match, head.split("\n")) if one is not None and one[2]]
+    text_form = next((form for form in FORMS if form.begins.search(head)), None)
+    if text_form is not SINCE_BEFORE:
+        return text_form
+    times = [match.group(3, 4, 5, 6) for match in map(_WHEN.match, head.split("\n")) if match is not None and match[2]]
     is_rising = len({*times}) > 2 and times == sorted(times)  # which differences hardly are
-    return replace(found, pieces=partial(dump, since_first=True)) if is_rising else found
+    return replace(text_form, pieces=partial(dump, since_first=True)) if is_rising else text_form

@@ -97,13 +97,15 @@ class OpenInterface:
 def interfaces() -> list[NetworkInterface]:
     """Returns what can be captured, by name; ``any`` stands for all interfaces."""
     with _scapy() as conf:
-        found = {
-            name: NetworkInterface(name, tuple(address for version in (4, 6) for address in one.ips[version]), bool(one.is_valid()))
-            for name, one in conf.ifaces.items()
+        by_name = {
+            name: NetworkInterface(
+                name, tuple(address for version in (4, 6) for address in interface.ips[version]), bool(interface.is_valid())
+            )
+            for name, interface in conf.ifaces.items()
         }
     if HAS_RINGS:
-        found.setdefault(ANY, NetworkInterface(ANY, (), is_up=True))
-    return sorted(found.values(), key=lambda one: (one.name == ANY, not one.is_up, one.name))
+        by_name.setdefault(ANY, NetworkInterface(ANY, (), is_up=True))
+    return sorted(by_name.values(), key=lambda interface: (interface.name == ANY, not interface.is_up, interface.name))
 
 
 def traffic(names: Sequence[str], ports: Sequence[int], seconds: float) -> dict[str, int]:
@@ -112,14 +114,14 @@ def traffic(names: Sequence[str], ports: Sequence[int], seconds: float) -> dict[
         sources = []
         for name in names:
             with suppress(CaptureError, UsageError):
-                opened = open_interface(name, ports, 0)
-                stack.callback(opened.source.close)
-                if opened.is_filtered:
-                    sources.append(opened.source)
+                interface = open_interface(name, ports, 0)
+                stack.callback(interface.source.close)
+                if interface.is_filtered:
+                    sources.append(interface.source)
         if sources:
             time.sleep(seconds)
         counts = {source.name: source.counts() for source in sources}
-    return {name: found[0] for name, found in counts.items() if found is not None}
+    return {name: source_counts[0] for name, source_counts in counts.items() if source_counts is not None}
 
 
 def interface_drops(names: Sequence[str]) -> dict[str, int]:
@@ -128,13 +130,13 @@ def interface_drops(names: Sequence[str]) -> dict[str, int]:
         lines = Path("/proc/net/dev").read_text().splitlines()[2:]
     except OSError:
         return {}
-    found = {}
+    drops = {}
     for line in lines:
         name, _, numbers = line.partition(":")
         columns = numbers.split()
-        found[name.strip()] = int(columns[3]) + int(columns[4])  # drop, fifo
-    found[ANY] = sum(found.values())
-    return {name: found[name] for name in names if name in found}
+        drops[name.strip()] = int(columns[3]) + int(columns[4])  # drop, fifo
+    drops[ANY] = sum(drops.values())
+    return {name: drops[name] for name in names if name in drops}
 
 
 def open_interface(
@@ -146,7 +148,7 @@ def open_interface(
         from scapy.error import Scapy_Exception
 
         if name not in conf.ifaces and not (name == ANY and HAS_RINGS):
-            names = ", ".join(escape(one.name) for one in interfaces() if one.is_up)
+            names = ", ".join(escape(interface.name) for interface in interfaces() if interface.is_up)
             raise UsageError(f"-i {escape(name)}: there is no such interface; there are {names}")
         opener = _Opener(conf, name, ports, buffer_bytes, snaplen, is_promiscuous)
         try:
@@ -202,11 +204,11 @@ class _Opener:
                 link_type = kernel_filter.RAW_IP if source.is_cooked else source.link_type
                 instructions = kernel_filter.program(self.ports, link_type, self.snaplen)
             source.set_filter(instructions or kernel_filter.everything(self.snaplen))
-            room = source.start(self.buffer_bytes)
+            buffer_bytes = source.start(self.buffer_bytes)
         except BaseException:
             source.close()
             raise
-        return OpenInterface(source, is_filtered=instructions is not None, buffer_bytes=room)
+        return OpenInterface(source, is_filtered=instructions is not None, buffer_bytes=buffer_bytes)
 
     def _portably(self, kind: Any) -> OpenInterface:
         """Opens the interface through Scapy's socket, with a filter if the link type allows one."""

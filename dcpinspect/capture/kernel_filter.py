@@ -35,13 +35,13 @@ _SO_ATTACH_FILTER = 26
 
 def expression(ports: Sequence[int]) -> str:
     """Returns a libpcap expression for packets that may hold TCP of these ports."""
-    parts = [f"tcp port {port}" for port in ports]
-    parts.append("ip[6:2] & 0x3fff != 0")
-    parts += [f"ip proto {number}" for number in _WITHIN_IP]
-    parts += [f"ip6[6] == {number}" for number in (*_WITHIN_IP, *_IPV6_HEADERS)]
-    parts += [f"udp dst port {port}" for port in TUNNEL_PORTS]
-    parts += ["icmp[0] == 3", "icmp[0] == 11", "(ip6[6] == 58 and (ip6[40] == 1 or ip6[40] == 3))"]  # a destination was not reached
-    return " or ".join(parts)
+    conditions = [f"tcp port {port}" for port in ports]
+    conditions.append("ip[6:2] & 0x3fff != 0")
+    conditions += [f"ip proto {number}" for number in _WITHIN_IP]
+    conditions += [f"ip6[6] == {number}" for number in (*_WITHIN_IP, *_IPV6_HEADERS)]
+    conditions += [f"udp dst port {port}" for port in TUNNEL_PORTS]
+    conditions += ["icmp[0] == 3", "icmp[0] == 11", "(ip6[6] == 58 and (ip6[40] == 1 or ip6[40] == 3))"]  # a destination was not reached
+    return " or ".join(conditions)
 
 
 def everything(snaplen: int) -> list[Instruction]:
@@ -60,8 +60,11 @@ def program(ports: Sequence[int], link_type: int, snaplen: int = MAX_PACKET) -> 
         compiled = compile_filter(expression(ports), linktype=link_type)
     except ImportError:
         return None
-    found = [compiled.bf_insns[index] for index in range(compiled.bf_len)]
-    instructions = [(one.code, one.jt, one.jf, snaplen if one.code == _RETURN and one.k else one.k) for one in found]
+    compiled_instructions = [compiled.bf_insns[index] for index in range(compiled.bf_len)]
+    instructions = [
+        (instruction.code, instruction.jt, instruction.jf, snaplen if instruction.code == _RETURN and instruction.k else instruction.k)
+        for instruction in compiled_instructions
+    ]
     free_filter(compiled)
     tagged: list[Instruction] = [(_LOAD_HALF, 0, 0, _PROTOCOL)]
     for number in _TAGGED:
@@ -71,5 +74,5 @@ def program(ports: Sequence[int], link_type: int, snaplen: int = MAX_PACKET) -> 
 
 def attach(sock: socket.socket, instructions: Sequence[Instruction]) -> None:
     """Lets the socket receive only what the program lets pass, from now on; what waits in the socket stays."""
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in instructions))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in instructions))
     sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", len(instructions), ctypes.addressof(code)))

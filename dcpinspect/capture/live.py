@@ -116,21 +116,21 @@ class LiveCapture:
         """Name and LINKTYPE_ number of each interface, by the number that its packets have."""
         self.buffer_bytes: int | None = None
         """Size of the kernel's buffer for packets that wait; None where the system does not say."""
-        kept = Limits(size=max(MIB, spool_bytes // SPOOL_FILES))
-        spool = {} if self._spool is None else {"each": kept, "files": SPOOL_FILES, "is_spool": True}
-        where = (
+        spool_limits = Limits(size=max(MIB, spool_bytes // SPOOL_FILES))
+        spool = {} if self._spool is None else {"each": spool_limits, "files": SPOOL_FILES, "is_spool": True}
+        described_path = (
             (f"{escape(os.path.dirname(self._spool))}, the folder for temporary files (TMPDIR)", os.path.join(self._spool, "packets"))
             if self._spool is not None
             else (f"--write {escape(path or '')}", path)
         )
-        wanted = wishes(
-            replace(Wishes(tuple(interfaces), None if ports is None else tuple(ports), where[1] or "", where[0]), **spool)  # type: ignore[arg-type] # as Wishes has them
+        granted_wishes = wishes(
+            replace(Wishes(tuple(interfaces), None if ports is None else tuple(ports), described_path[1] or "", described_path[0]), **spool)  # type: ignore[arg-type] # as Wishes has them
         )
         self._chain = _Chain(self._hear, self._wait, self._done_with)
         self._packer = None if packing is None else Packer(packing)
-        if self._spool is not None and wanted.user is not None:
-            rights.give(self._spool, wanted.user)
-        command = [sys.executable, "-P", "-m", "dcpinspect.capture.recorder", wanted.to_json()]
+        if self._spool is not None and granted_wishes.user is not None:
+            rights.give(self._spool, granted_wishes.user)
+        command = [sys.executable, "-P", "-m", "dcpinspect.capture.recorder", granted_wishes.to_json()]
         with _held_back():
             self._recorder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)  # noqa: S603 - this program
             at_end(self._let_recorder_end)
@@ -143,9 +143,9 @@ class LiveCapture:
                 self._hear()
             if not self.interfaces:
                 self._raise()
-            if wanted.user is not None:
-                rights.become(wanted.user)
-                rights.see_that_the_program_can_be_read(wanted.user)
+            if granted_wishes.user is not None:
+                rights.become(granted_wishes.user)
+                rights.see_that_the_program_can_be_read(granted_wishes.user)
         except BaseException:
             self.close()
             raise
@@ -185,18 +185,20 @@ class LiveCapture:
     @property
     def received(self) -> int:
         """Number of packets that the kernel had for us so far, dropped ones included, as far as the system says."""
-        return sum(one[0] for one in self.numbers.counts if one is not None)
+        return sum(interface_counts[0] for interface_counts in self.numbers.counts if interface_counts is not None)
 
     @property
     def dropped(self) -> int | None:
         """Number of packets that the kernel dropped because nobody took them in time; None where no system says."""
-        known = [one[1] for one in self.numbers.counts if one is not None]
-        return sum(known) if known else None
+        drop_counts = [interface_counts[1] for interface_counts in self.numbers.counts if interface_counts is not None]
+        return sum(drop_counts) if drop_counts else None
 
     @property
     def drops_in_words(self) -> str:
         """What is known of packets that the kernel dropped, in words."""
-        unknown = [name for (name, _), one in zip(self.interfaces, self.numbers.counts, strict=False) if one is None]
+        unknown = [
+            name for (name, _), interface_counts in zip(self.interfaces, self.numbers.counts, strict=False) if interface_counts is None
+        ]
         if self.dropped is None:
             return "the system does not say how many were dropped"
         but = f" (of {', '.join(map(escape, dict.fromkeys(unknown)))} it is not known)" if unknown else ""
@@ -223,12 +225,12 @@ class LiveCapture:
         due = time.monotonic() + EVERY_S
         while True:
             walk = format_.walk(window.data, window.size, final=window.at_end)
-            found = [FileDamage(file.name, None, what) for _, what in walk.problems]
-            file.problems.extend(found[: MAX_PROBLEMS - len(file.problems)])
+            damages = [FileDamage(file.name, None, damage) for _, damage in walk.problems]
+            file.problems.extend(damages[: MAX_PROBLEMS - len(file.problems)])
             if len(walk.offset):
                 data, columns = window.data[: window.size], (walk.offset, walk.captured, walk.wire, walk.time_ns, walk.link_type)
-                place = (0, file.packets + 1, file.packets, window.file_offset)
-                batch = PacketBatch(data, *columns, *place, options=walk.options)
+                file_position = (0, file.packets + 1, file.packets, window.file_offset)
+                batch = PacketBatch(data, *columns, *file_position, options=walk.options)
                 file.packets += len(batch)
                 self._bytes += int(batch.captured.sum())
                 self._clock.note(batch)
@@ -255,8 +257,8 @@ class LiveCapture:
         self.files[0].packets += count
         if not self._is_told["lost"]:
             self._is_told["lost"] = True
-            why = "the temporary files were full (--spool)" if self._spool is not None else "the ring of files has gone on"
-            self._tell(f"{escape(self.files[0].name)}: {why}, so {count:,} packets were not read; messages may be missing")
+            reason = "the temporary files were full (--spool)" if self._spool is not None else "the ring of files has gone on"
+            self._tell(f"{escape(self.files[0].name)}: {reason}, so {count:,} packets were not read; messages may be missing")
 
     def _say_how_far_behind(self) -> None:
         """Tells the user that the reader lags, once for each step of ``BEHIND_S``."""
@@ -283,11 +285,11 @@ class LiveCapture:
         assert self._recorder.stdout is not None
         if self._recorder.stdout.closed:
             return
-        while (said := self._recorder.stdout.read(1 << 16)) is not None:
-            if not said:
+        while (output := self._recorder.stdout.read(1 << 16)) is not None:
+            if not output:
                 self._hear_the_end()
                 return
-            *lines, self._heard = (self._heard + said).split(b"\n")
+            *lines, self._heard = (self._heard + output).split(b"\n")
             for line in filter(None, lines):
                 self._take(json.loads(line))
 
@@ -297,32 +299,34 @@ class LiveCapture:
             file.problems.append(FileDamage(file.name, None, "the process that records was killed; the file has what it wrote"))
         self._is_ended = self._chain.is_complete = True
 
-    def _take(self, said: dict[str, Any]) -> None:
-        if "file" in said:
-            self._chain.files.append((said["file"], said["before"]))
-        if "interfaces" in said:
-            self.interfaces = [(name, link_type) for name, link_type in said["interfaces"]]
-        if "buffer" in said:
-            self.buffer_bytes = said["buffer"]
-            if not said["is_filtered"]:
+    def _take(self, report: dict[str, Any]) -> None:
+        if "file" in report:
+            self._chain.files.append((report["file"], report["before"]))
+        if "interfaces" in report:
+            self.interfaces = [(name, link_type) for name, link_type in report["interfaces"]]
+        if "buffer" in report:
+            self.buffer_bytes = report["buffer"]
+            if not report["is_filtered"]:
                 self._tell("libpcap is not installed, so packets of all ports are recorded, which is more; install libpcap")
-        if "line" in said:
-            self._tell(said["line"])
-        if "problem" in said:
-            self.problems.append(FileDamage(said["problem"][0], None, said["problem"][1]))
-        if "counts" in said:
-            counts = [None if one is None else (one[0], one[1]) for one in said["counts"]]
-            self.numbers = RecorderCounts(said["packets"], said["bytes"], counts, said["unrecorded"], said["interface_drops"])
+        if "line" in report:
+            self._tell(report["line"])
+        if "problem" in report:
+            self.problems.append(FileDamage(report["problem"][0], None, report["problem"][1]))
+        if "counts" in report:
+            counts = [
+                None if interface_counts is None else (interface_counts[0], interface_counts[1]) for interface_counts in report["counts"]
+            ]
+            self.numbers = RecorderCounts(report["packets"], report["bytes"], counts, report["unrecorded"], report["interface_drops"])
             self._chain.total = self.numbers.packets
             while self._recorded and self._recorded[0][1] <= self.packets:
                 self._recorded.popleft()
-            self._recorded.append((said["at"], said["packets"]))
+            self._recorded.append((report["at"], report["packets"]))
             self._say_what_was_dropped()
-        if "end" in said:
+        if "end" in report:
             self._chain.is_complete = True
-        if "error" in said:
+        if "error" in report:
             self._is_ended = self._chain.is_complete = True
-            self._error = getattr(errors, said["error"])(*said["arguments"])
+            self._error = getattr(errors, report["error"])(*report["arguments"])
 
     def _done_with(self, path: str) -> None:
         """Frees a file that was read to its end, or is left behind."""
@@ -338,9 +342,10 @@ class LiveCapture:
     def _say_what_was_dropped(self) -> None:
         if self.dropped and not self._is_told["dropped"]:
             self._is_told["dropped"] = True
-            room = "" if self.buffer_bytes is None else f" of {self.buffer_bytes // MIB} MiB"
+            buffer_size = "" if self.buffer_bytes is None else f" of {self.buffer_bytes // MIB} MiB"
             self._tell(
-                f"{escape(self.files[0].name)}: the kernel's buffer{room} was full and packets were dropped; messages may be missing;"
+                f"{escape(self.files[0].name)}: the kernel's buffer{buffer_size} was full and packets were dropped;"
+                " messages may be missing;"
                 " give --buffer more MiB"
             )
 
@@ -423,10 +428,10 @@ class _Chain:
             if was_complete:
                 return 0
             self.is_behind = False
-            left = end - time.monotonic()
-            if left <= 0:
+            seconds_left = end - time.monotonic()
+            if seconds_left <= 0:
                 return None
-            self._wait(left)
+            self._wait(seconds_left)
             self._hear()
 
     def _open_next(self) -> bool:

@@ -29,8 +29,8 @@ class _Raw(Protocol):
 
 def text_before(head: bytes) -> int:
     """Returns how many bytes of text stand before a capture; 0 if there is no such text, or no capture behind it."""
-    found = CAPTURE.search(head, 0, _MOST_TEXT)
-    return found.start() if found is not None and b"\0" not in head[: found.start()] else 0
+    match = CAPTURE.search(head, 0, _MOST_TEXT)
+    return match.start() if match is not None and b"\0" not in head[: match.start()] else 0
 
 
 def is_from_terminal(head: bytes) -> bool:
@@ -46,8 +46,8 @@ def is_from_terminal(head: bytes) -> bool:
         return True
     right, as_it_is = mended[start:], head[text_before(head) :]
     for final in (False, len(head) < HEAD):  # at the end of a file the last packet tells
-        (damage, packets), (before, found) = _walked(right, final=final), _walked(as_it_is, final=final)
-        if not damage and (before or found < packets):
+        (damage, packets), (before, packets_before) = _walked(right, final=final), _walked(as_it_is, final=final)
+        if not damage and (before or packets_before < packets):
             return True
     return False
 

@@ -81,11 +81,11 @@ _ERF_RECORDS = 3
 
 def what_it_is(head: bytes) -> tuple[str, str] | None:
     """Returns what a file is that begins with ``head``, and what to do; None if nothing tells."""
-    if found := _encoded(head):
-        return found
-    for pattern, what, next_step in _KINDS:
+    if answer := _encoded(head):
+        return answer
+    for pattern, description, next_step in _KINDS:
         if re.match(pattern, head, re.DOTALL):
-            return f"is {what}", next_step
+            return f"is {description}", next_step
     return ("is an ERF file, as Endace's cards record", _READ_AGAIN) if _is_erf(head) else None
 
 
@@ -93,7 +93,7 @@ def _encoded(head: bytes) -> tuple[str, str] | None:
     """Returns the answer for a capture that was written as text."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         text = head[: len(head) & ~1].decode("utf-16", "replace")
-        if all(one.isprintable() or one in "\t\r\n" for one in text):
+        if all(letter.isprintable() or letter in "\t\r\n" for letter in text):
             return "is UTF-16 text", "make UTF-8 of it: iconv -f UTF-16 -t UTF-8 IN > OUT"
         return "is a capture that PowerShell wrote as UTF-16 text, which damages it", f"{_RECORD}, or redirect with cmd /c"
     text = head[:64].decode("utf-8", "replace")
@@ -122,10 +122,10 @@ def _begins_capture(data: bytes) -> bool:
 
 def _is_erf(head: bytes) -> bool:
     """Returns whether records of ERF stand at the start, one behind the other. The format has no sign of its own."""
-    at = records = before = 0
-    while at + 16 <= len(head) and records < _ERF_RECORDS:
-        fraction, seconds, kind, _, *lengths = _ERF_HEADER.unpack_from(head, at)
-        size, _, wire = (one >> 8 | (one & 0xFF) << 8 for one in lengths)
+    record_start = records = before = 0
+    while record_start + 16 <= len(head) and records < _ERF_RECORDS:
+        fraction, seconds, kind, _, *lengths = _ERF_HEADER.unpack_from(head, record_start)
+        size, _, wire = (length >> 8 | (length & 0xFF) << 8 for length in lengths)
         if (
             kind & 0x7F not in _ERF_TYPES
             or size < 16
@@ -134,5 +134,5 @@ def _is_erf(head: bytes) -> bool:
             or not (seconds or fraction)
         ):
             return False
-        before, at, records = seconds, at + size, records + 1
-    return records == _ERF_RECORDS or (records > 0 and at == len(head))
+        before, record_start, records = seconds, record_start + size, records + 1
+    return records == _ERF_RECORDS or (records > 0 and record_start == len(head))

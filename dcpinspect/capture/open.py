@@ -75,7 +75,10 @@ class CaptureFile:
     @property
     def all_problems(self) -> list[FileDamage]:
         """Damaged places, and what is not read, as far as the file was read."""
-        return [*self.problems, *(FileDamage(self.name, None, str(one)) for one in self.unread if one.is_a_lack)]
+        return [
+            *self.problems,
+            *(FileDamage(self.name, None, str(unread_packets)) for unread_packets in self.unread if unread_packets.is_a_lack),
+        ]
 
 
 class Capture:
@@ -206,26 +209,27 @@ class Capture:
             file.unread = reader.format.unread
             for walk, window in reader:
                 self.position = before + reader.source.position
-                found = [
-                    FileDamage(file.name, None if reader.source.is_text else window.file_offset + at, what) for at, what in walk.problems
+                damages = [
+                    FileDamage(file.name, None if reader.source.is_text else window.file_offset + at, damage)
+                    for at, damage in walk.problems
                 ]
-                for problem in found[: MAX_PROBLEMS - len(file.problems)]:
+                for problem in damages[: MAX_PROBLEMS - len(file.problems)]:
                     file.problems.append(problem)
                     self.on_problem(problem)
                 for start in range(0, len(walk.offset), MOST_PACKETS):
-                    some = slice(start, start + MOST_PACKETS)
+                    rows = slice(start, start + MOST_PACKETS)
                     batch = PacketBatch(
                         data=window.data[: window.size],
-                        offset=walk.offset[some],
-                        captured=walk.captured[some],
-                        wire=walk.wire[some],
-                        time_ns=walk.time_ns[some],
-                        link_type=walk.link_type[some],
+                        offset=walk.offset[rows],
+                        captured=walk.captured[rows],
+                        wire=walk.wire[rows],
+                        time_ns=walk.time_ns[rows],
+                        link_type=walk.link_type[rows],
                         file=index,
                         first_frame=file.packets + 1,
                         first_packet=packets,
                         file_offset=window.file_offset,
-                        options=None if walk.options is None else walk.options[some],
+                        options=None if walk.options is None else walk.options[rows],
                     )
                     if len(batch) and not file.packets and clock.last_ns is not None:
                         file.overlaps = int(batch.time_ns[0]) < clock.last_ns
@@ -250,11 +254,11 @@ def _check_named_once(paths: Sequence[str]) -> None:
     for path in paths:
         if isinstance(path, Inside) or _can_be_opened_again(path) or (path != STDIN and not os.path.exists(path)):
             continue
-        place = path if path == STDIN else os.path.realpath(path)
-        if place in seen:
-            what = "standard input" if path == STDIN else "a pipe or device"
-            raise UsageError(f"{escape(path)}: {what} can be read once; name it once")
-        seen.add(place)
+        real_path = path if path == STDIN else os.path.realpath(path)
+        if real_path in seen:
+            input_kind = "standard input" if path == STDIN else "a pipe or device"
+            raise UsageError(f"{escape(path)}: {input_kind} can be read once; name it once")
+        seen.add(real_path)
 
 
 class _Reader:
@@ -285,8 +289,8 @@ class _Reader:
             except ValueError:
                 continue
         self.window.advance(0, HEAD)
-        if known := what_it_is(self.window.data[: min(self.window.size, HEAD)].tobytes()):
-            raise CaptureError(self.source.name, None, *known)
+        if answer := what_it_is(self.window.data[: min(self.window.size, HEAD)].tobytes()):
+            raise CaptureError(self.source.name, None, *answer)
         start = header[:4].hex(" ")
         raise CaptureError(
             self.source.name,
@@ -300,7 +304,7 @@ class _Reader:
         while not (window.at_end and self.source.was_stopped):  # then a record that is being written is no damage
             walk = self._first or self._walk()
             self._first = None
-            walk.problems[:] = [(at, f"{what}{self._seen(at)}") for at, what in walk.problems]
+            walk.problems[:] = [(at, f"{damage}{self._seen(at)}") for at, damage in walk.problems]
             if window.at_end and self.source.problem:
                 walk.problems.append((window.size, self.source.problem))
             yield walk, window
@@ -311,9 +315,9 @@ class _Reader:
     def _seen(self, at: int) -> str:
         """Returns what the bytes of a damaged place look like, as a part of a sentence; empty for nothing in particular."""
         data = self.window.data[: self.window.size]
-        here = data[at : at + TEXT].tobytes()
-        if len(here) == TEXT and here.isascii() and here.decode().isprintable():
-            return f"; text is there: {here.decode()}…"
+        damaged_bytes = data[at : at + TEXT].tobytes()
+        if len(damaged_bytes) == TEXT and damaged_bytes.isascii() and damaged_bytes.decode().isprintable():
+            return f"; text is there: {damaged_bytes.decode()}…"
         lines = np.count_nonzero(data == ord("\n"))
         if lines >= CERTAIN and lines == np.count_nonzero((data[1:] == ord("\n")) & (data[:-1] == ord("\r"))):
             return f"; {NO_TERMINAL}"

@@ -53,8 +53,8 @@ class Pcap:
         self.record_header = 24 if magic == _PATCHED else _RECORD_HEADER
         self.tick_ns = 1 if magic == _NANOSECONDS else _NS_PER_US
         self.link_type = network & 0xFFFF  # above: the length of the frame check sequence
-        if (here := unread("", self.link_type)) is not None and len(self.unread) < MAX_PROBLEMS:
-            self.unread.append(here)
+        if (unread_packets := unread("", self.link_type)) is not None and len(self.unread) < MAX_PROBLEMS:
+            self.unread.append(unread_packets)
         self.limit = max(MAX_PACKET, snaplen if snaplen <= MAX_BLOCK else 0)
         # as in libpcap: before 2.3 the two lengths were the other way round, in 2.3 (and DG/UX's 543.0) sometimes
         self.lengths = 2 if (major, minor) < (2, 3) else 1 if (major, minor) in ((2, 3), (543, 0)) else 0

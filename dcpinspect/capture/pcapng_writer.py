@@ -76,8 +76,8 @@ class PcapNgWriter:
         count = len(rows)
         if not count:
             return
-        out, _ = packet_blocks(packets, rows, self._numbers(packets.link_type[rows], packets.captured[rows]), comments)
-        self._sink.write(out.data)
+        blocks, _ = packet_blocks(packets, rows, self._numbers(packets.link_type[rows], packets.captured[rows]), comments)
+        self._sink.write(blocks.data)
 
     def secrets(self, key_log: bytes) -> None:
         """Writes lines of a key log, for the packets that come after them. Whoever has the file can read what is encrypted there."""
@@ -121,18 +121,18 @@ def packet_blocks(
     options, ends = _comments(packets, rows, comments or {})
     sizes = _HEADER + captured + -captured % 4 + np.diff(ends, prepend=0) + 4
     header[:, 1] = sizes
-    out = np.zeros(int(sizes.sum()), np.uint8)  # the padding of packets is zero
+    blocks = np.zeros(int(sizes.sum()), np.uint8)  # the padding of packets is zero
     octets = header.view(np.uint8).reshape(-1)
-    write_blocks(octets, packets.data, np.ascontiguousarray(packets.offset[rows]), captured, options, ends, sizes, out)
-    return out, sizes
+    write_blocks(octets, packets.data, np.ascontiguousarray(packets.offset[rows]), captured, options, ends, sizes, blocks)
+    return blocks, sizes
 
 
 def _cuts(lines: bytes) -> list[int]:
     """Returns where to cut lines into parts that each fit into a block: between lines."""
-    found = [0]
-    while len(lines) - found[-1] > MAX_BLOCK // 2:
-        found.append(lines.rindex(b"\n", found[-1], found[-1] + MAX_BLOCK // 2) + 1)
-    return [*found, len(lines)] if lines else found
+    cuts = [0]
+    while len(lines) - cuts[-1] > MAX_BLOCK // 2:
+        cuts.append(lines.rindex(b"\n", cuts[-1], cuts[-1] + MAX_BLOCK // 2) + 1)
+    return [*cuts, len(lines)] if lines else cuts
 
 
 def _option(code: int, value: bytes) -> bytes:
@@ -148,33 +148,37 @@ def _comments(
     has_any = np.isin(rows, list(comments))
     if packets.options is not None:
         has_any |= packets.options[rows] != 0
-    for place in np.flatnonzero(has_any).tolist():
-        index = int(rows[place])
-        said = comments_of(packets, index)
-        room = MAX_BLOCK - (1 << 17) - int(packets.captured[index])  # readers refuse longer blocks
-        said = [note for note, end in zip(said, accumulate(len(note) + 8 for note in said), strict=True) if end <= room]
+    for row in np.flatnonzero(has_any).tolist():
+        index = int(rows[row])
+        packet_comments = comments_of(packets, index)
+        most_bytes = MAX_BLOCK - (1 << 17) - int(packets.captured[index])  # readers refuse longer blocks
+        packet_comments = [
+            note
+            for note, end in zip(packet_comments, accumulate(len(note) + 8 for note in packet_comments), strict=True)
+            if end <= most_bytes
+        ]
         if index in comments:
-            said.append(comments[index].encode(errors="backslashreplace")[:MAX_COMMENT].decode(errors="ignore").encode())
+            packet_comments.append(comments[index].encode(errors="backslashreplace")[:MAX_COMMENT].decode(errors="ignore").encode())
         before = len(options)
-        if said:
-            options += b"".join(_option(COMMENT, note[:MAX_COMMENT]) for note in said) + _END
-        ends[place] = len(options) - before
+        if packet_comments:
+            options += b"".join(_option(COMMENT, note[:MAX_COMMENT]) for note in packet_comments) + _END
+        ends[row] = len(options) - before
     return np.frombuffer(bytes(options) or b"\0", np.uint8), np.cumsum(ends)
 
 
 @kernel("void(octets, octets, int64[::1], int64[::1], octets, int64[::1], int64[::1], uint8[::1])")
 def write_blocks(
-    header: Octets, data: Octets, offset: Ints, captured: Ints, options: Octets, option_ends: Ints, sizes: Ints, out: Octets
+    header: Octets, data: Octets, offset: Ints, captured: Ints, options: Octets, option_ends: Ints, sizes: Ints, blocks: Octets
 ) -> None:
     """Writes a block for each packet: its header, its bytes, its options, its length again. One step for each packet."""
-    at = 0
+    block_start = 0
     option = 0
     for i in range(len(sizes)):
-        copy(out, at, header, 28 * i, 28)
-        copy(out, at + 28, data, offset[i], captured[i])
-        end = at + sizes[i]
+        copy(blocks, block_start, header, 28 * i, 28)
+        copy(blocks, block_start + 28, data, offset[i], captured[i])
+        end = block_start + sizes[i]
         size = option_ends[i] - option
-        copy(out, end - 4 - size, options, option, size)
+        copy(blocks, end - 4 - size, options, option, size)
         option = option_ends[i]
-        copy(out, end - 4, header, 28 * i + 4, 4)
-        at = end
+        copy(blocks, end - 4, header, 28 * i + 4, 4)
+        block_start = end

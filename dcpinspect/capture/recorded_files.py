@@ -143,9 +143,9 @@ class RecordedFiles:
     def end(self, counts: Sequence[tuple[int, int] | None]) -> None:
         """Ends the file with (received, dropped) of each interface, as the kernel counts them; None where it does not say."""
         try:
-            for interface, known in enumerate(counts[: self._described]):
-                if known is not None and self._file is not None:
-                    self._writer.statistics(interface, received=known[0], dropped=known[1], time_ns=time.time_ns())
+            for interface, interface_counts in enumerate(counts[: self._described]):
+                if interface_counts is not None and self._file is not None:
+                    self._writer.statistics(interface, received=interface_counts[0], dropped=interface_counts[1], time_ns=time.time_ns())
                     self._mark()
         finally:
             self._close()

@@ -88,11 +88,11 @@ class Wishes:
     @classmethod
     def of(cls, text: str) -> Wishes:
         """Returns the wishes that ``to_json`` wrote."""
-        found = json.loads(text)
-        found["each"], found["stop"] = Limits(**found["each"]), Limits(**found["stop"])
-        found["interfaces"] = tuple(found["interfaces"])
-        found["ports"] = None if found["ports"] is None else tuple(found["ports"])
-        return cls(**found)
+        fields = json.loads(text)
+        fields["each"], fields["stop"] = Limits(**fields["each"]), Limits(**fields["stop"])
+        fields["interfaces"] = tuple(fields["interfaces"])
+        fields["ports"] = None if fields["ports"] is None else tuple(fields["ports"])
+        return cls(**fields)
 
 
 class _Told:
@@ -138,10 +138,10 @@ class _Told:
 class Recorder:
     """The recording of some interfaces."""
 
-    def __init__(self, wishes: Wishes, told: _Told) -> None:
+    def __init__(self, wishes: Wishes, reports: _Told) -> None:
         """Opens the interfaces and the file. Raises UsageError, CaptureError, OutputError."""
         self._wishes = wishes
-        self._told = told
+        self._told = reports
         self._out: Octets = np.empty(OUT_BYTES, np.uint8)
         self._sources: list[PacketSource] = []
         self._gone: list[str] = []
@@ -154,12 +154,12 @@ class Recorder:
         self._again = 0.0
         self._ending: float | None = None
         self._moved = 0.0
-        rooms, self._is_filtered = [], True
+        buffer_sizes, self._is_filtered = [], True
         for number, name in enumerate(dict.fromkeys(wishes.interfaces)):
-            opened = self._open(name)
-            opened.source.number = number
-            rooms.append(opened.buffer_bytes)
-            self._is_filtered &= opened.is_filtered
+            interface = self._open(name)
+            interface.source.number = number
+            buffer_sizes.append(interface.buffer_bytes)
+            self._is_filtered &= interface.is_filtered
             self._before.append((0, 0))
             self._counts.append(None)
         self._names = [source.name for source in self._sources]
@@ -175,11 +175,11 @@ class Recorder:
             snaplen=snaplen,
             each=wishes.each,
             files=wishes.files,
-            on_file=lambda path, before: told.tell(file=path, before=before),
+            on_file=lambda path, before: reports.tell(file=path, before=before),
         )
-        told.tell(
+        reports.tell(
             interfaces=self._files.interfaces,
-            buffer=min((room for room in rooms if room is not None), default=None),
+            buffer=min((buffer_size for buffer_size in buffer_sizes if buffer_size is not None), default=None),
             is_filtered=self._is_filtered or wishes.ports is None,
         )
         self._began = time.monotonic()
@@ -194,9 +194,9 @@ class Recorder:
             )
             self._sources.append(remote)
             return OpenInterface(remote, is_filtered=True, buffer_bytes=None)
-        opened = open_interface(name, wishes.ports, wishes.buffer_bytes, snaplen=wishes.snaplen, is_promiscuous=wishes.is_promiscuous)
-        self._sources.append(opened.source)
-        return opened
+        interface = open_interface(name, wishes.ports, wishes.buffer_bytes, snaplen=wishes.snaplen, is_promiscuous=wishes.is_promiscuous)
+        self._sources.append(interface.source)
+        return interface
 
     def run(self) -> None:
         """Records until the reader says so or has gone, a limit is reached, or the last interface is gone. Raises OutputError."""
@@ -272,12 +272,12 @@ class Recorder:
         """Writes what waits at a source, as far as the file may take it; if it may take nothing, the next file begins."""
         files, stop = self._files, self._wishes.stop
         size, packets = files.room
-        left_size = EVERYTHING if stop.size is None else stop.size - files.size
-        left = EVERYTHING if stop.packets is None else stop.packets - files.packets
-        taken, count = source.take(self._out[: min(len(self._out), max(0, size), max(0, left_size))], min(packets, left))
+        bytes_left = EVERYTHING if stop.size is None else stop.size - files.size
+        packets_left = EVERYTHING if stop.packets is None else stop.packets - files.packets
+        taken, count = source.take(self._out[: min(len(self._out), max(0, size), max(0, bytes_left))], min(packets, packets_left))
         if count:
             self._put(self._out.data[:taken], count)
-        elif source.has_more and (left <= 0 or left_size < min(size, len(self._out))):
+        elif source.has_more and (packets_left <= 0 or bytes_left < min(size, len(self._out))):
             self._is_over = True
         elif source.has_more and files.is_empty:
             taken, count = source.take(self._out, 1)  # a packet may be larger than the file
@@ -338,9 +338,9 @@ class Recorder:
         error = source.error()
         if error is None:
             return
-        name, why = escape(source.name), error.strerror
+        name, reason = escape(source.name), error.strerror
         if not source.is_gone:
-            self._told.tell(line=f"{name}: the interface is down ({why}); capturing goes on once it is up again")
+            self._told.tell(line=f"{name}: the interface is down ({reason}); capturing goes on once it is up again")
             return
         end = time.monotonic() + source.silence_s
         while time.monotonic() < end and not source.is_empty:  # what still waits
@@ -357,11 +357,11 @@ class Recorder:
             return
         if self._wishes.waits:
             self._gone.append(source.name)
-            self._told.tell(line=f"{name}: the interface is gone ({why}); capturing goes on once it is back")
+            self._told.tell(line=f"{name}: the interface is gone ({reason}); capturing goes on once it is back")
             return
-        self._told.tell(problem=[source.name, f"the interface is gone ({why}); start again when it is back, or wait for it with --wait"])
+        self._told.tell(problem=[source.name, f"the interface is gone ({reason}); start again when it is back, or wait for it with --wait"])
         if self._sources:  # otherwise the end says so at once
-            self._told.tell(line=f"{name}: the interface is gone ({why}); the other interfaces go on")
+            self._told.tell(line=f"{name}: the interface is gone ({reason}); the other interfaces go on")
 
     def _reopen(self, poller: select.poll) -> None:
         interfaces()  # an interface that is back has another number
@@ -381,11 +381,11 @@ class Recorder:
             self._told.tell(line=f"{escape(name)}: the interface is back; capturing goes on")
 
     def _counted(self, source: PacketSource) -> tuple[int, int] | None:
-        found = source.counts()
-        if found is None:
+        counts = source.counts()
+        if counts is None:
             return None
         received, dropped = self._before[source.number]
-        return received + found[0], dropped + found[1]
+        return received + counts[0], dropped + counts[1]
 
     def _count(self) -> list[tuple[int, int] | None]:
         for source in self._sources:
@@ -428,19 +428,19 @@ def main() -> int:
     with suppress(OSError):
         os.nice(-10)  # if allowed, before processes that decode: they can wait
     rights.be_private()
-    told, wishes = _Told(1), Wishes.of(sys.argv[1])
+    reports, wishes = _Told(1), Wishes.of(sys.argv[1])
     try:
-        recorder = Recorder(wishes, told)
+        recorder = Recorder(wishes, reports)
         try:
             recorder.run()
         finally:
             recorder.end()
     except CaptureError as error:
-        told.tell(error="CaptureError", arguments=[error.path, error.offset, error.what, error.next_step])
+        reports.tell(error="CaptureError", arguments=[error.path, error.offset, error.what, error.next_step])
     except (OutputError, UsageError) as error:
-        told.tell(error="UsageError" if isinstance(error, UsageError) else "OutputError", arguments=[str(error)])
-    told.tell(end=True)  # last: the reader does not wait for more
-    told.end()
+        reports.tell(error="UsageError" if isinstance(error, UsageError) else "OutputError", arguments=[str(error)])
+    reports.tell(end=True)  # last: the reader does not wait for more
+    reports.end()
     if wishes.is_spool:  # if the reader is killed before it has read everything, nobody else removes the files
         while os.read(0, 1 << 10):
             pass

@@ -21,10 +21,10 @@ def info(name: str) -> FileInfo:
     """Returns what there is at a URI. Raises OSError, FileNotFoundError if there is nothing."""
     filesystem, path = place(name)
     with told():
-        found = filesystem.get_file_info(path)
-    if found.type.name == "NotFound":
+        file_info = filesystem.get_file_info(path)
+    if file_info.type.name == "NotFound":
         raise FileNotFoundError(errno.ENOENT, "there is no such file", name)
-    return found
+    return file_info
 
 
 def files_below(name: str) -> dict[str, FileInfo]:
@@ -33,13 +33,13 @@ def files_below(name: str) -> dict[str, FileInfo]:
 
     filesystem, path = place(name)
     with told():
-        found = filesystem.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))
+        file_infos = filesystem.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))
     base = name.rstrip("/")
     below: dict[str, FileInfo] = {}
-    for one in sorted((one for one in found if one.is_file), key=lambda one: str(one.path)):
-        inside = one.path.removeprefix(path).lstrip("/")
-        if not any(part.startswith(".") for part in inside.split("/")):
-            below[f"{base}/{inside}"] = one
+    for file_info in sorted((file_info for file_info in file_infos if file_info.is_file), key=lambda file_info: str(file_info.path)):
+        inside = file_info.path.removeprefix(path).lstrip("/")
+        if not any(folder.startswith(".") for folder in inside.split("/")):
+            below[f"{base}/{inside}"] = file_info
     return below
 
 
@@ -84,13 +84,13 @@ class RemoteFile(Ranged):
     def readinto(self, target: Any, /) -> int:
         """Reads bytes as a file does. Raises OSError if storage does not answer, however often it is asked."""
         view = memoryview(target).cast("B")
-        place = self._at - self._ahead_at
-        if not 0 <= place < len(self._ahead):
-            wanted = max(len(view), self._range)
+        offset = self._at - self._ahead_at
+        if not 0 <= offset < len(self._ahead):
+            range_bytes = max(len(view), self._range)
             with told():
-                self._ahead = memoryview(self._file.read_at(wanted, self._at) if self._at < self.length else b"")
-            self._ahead_at, place, self._range = self._at, 0, min(4 * self._range, MOST)
-        piece = self._ahead[place : place + len(view)]
+                self._ahead = memoryview(self._file.read_at(range_bytes, self._at) if self._at < self.length else b"")
+            self._ahead_at, offset, self._range = self._at, 0, min(4 * self._range, MOST)
+        piece = self._ahead[offset : offset + len(view)]
         view[: len(piece)] = piece
         self._at += len(piece)
         return len(piece)

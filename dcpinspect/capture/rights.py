@@ -43,8 +43,8 @@ def as_private_as(paths: Iterable[str], into: str) -> Iterator[None]:
     global _withheld
     before = os.umask(_OTHERS), _withheld
     os.umask(before[0])
-    place = Path(into).absolute()
-    about = next(folder for folder in (place, *place.parents) if folder.is_dir()).stat()
+    folder_path = Path(into).absolute()
+    about = next(folder for folder in (folder_path, *folder_path.parents) if folder.is_dir()).stat()
     _withhold(_mask(paths, about.st_gid if about.st_mode & stat.S_ISGID else os.getegid()))
     try:
         yield
@@ -96,8 +96,8 @@ def stop_being_able_to_capture() -> None:
         if libc.capget(head, sets):
             return
         words = list(struct.unpack("6I", sets.raw[:24]))
-        kept = [word & _KEPT if place < 3 else 0 for place, word in enumerate(words)]
-        libc.capset(head, ctypes.create_string_buffer(struct.pack("6I", *kept)))
+        kept_words = [word & _KEPT if index < 3 else 0 for index, word in enumerate(words)]
+        libc.capset(head, ctypes.create_string_buffer(struct.pack("6I", *kept_words)))
 
 
 def give(path: str, user: str) -> None:
@@ -112,8 +112,8 @@ def see_that_the_program_can_be_read(user: str) -> None:
     """Raises UsageError if the user that this process has become cannot load the modules that are not loaded yet."""
     for path in (os.__file__, __file__):
         if not os.access(path, os.R_OK):
-            what = f"this user may not read the program ({escape(path)})"
-            raise UsageError(f"--user {escape(user)}: {what}; install it where all users may read it, or name another user")
+            failure = f"this user may not read the program ({escape(path)})"
+            raise UsageError(f"--user {escape(user)}: {failure}; install it where all users may read it, or name another user")
 
 
 def become(user: str) -> None:
@@ -121,12 +121,12 @@ def become(user: str) -> None:
     import pwd
 
     try:
-        found = pwd.getpwnam(user)
+        account = pwd.getpwnam(user)
     except KeyError:
         raise UsageError(f"--user {escape(user)}: there is no such user") from None
     try:
-        os.initgroups(user, found.pw_gid)
-        os.setgid(found.pw_gid)
-        os.setuid(found.pw_uid)
+        os.initgroups(user, account.pw_gid)
+        os.setgid(account.pw_gid)
+        os.setuid(account.pw_uid)
     except OSError as error:
         raise UsageError(f"--user {escape(user)}: only root can become another user ({error.strerror})") from error

@@ -44,19 +44,19 @@ def be16(data: Octets, at: int) -> int:
 
 
 @inline
-def put32(out: Octets, at: int, value: int) -> None:
+def put32(target: Octets, at: int, value: int) -> None:
     """Writes a little-endian number of 32 bits."""
-    out[at] = value & 0xFF
-    out[at + 1] = (value >> 8) & 0xFF
-    out[at + 2] = (value >> 16) & 0xFF
-    out[at + 3] = (value >> 24) & 0xFF
+    target[at] = value & 0xFF
+    target[at + 1] = (value >> 8) & 0xFF
+    target[at + 2] = (value >> 16) & 0xFF
+    target[at + 3] = (value >> 24) & 0xFF
 
 
 @inline
-def put16(out: Octets, at: int, value: int) -> None:
+def put16(target: Octets, at: int, value: int) -> None:
     """Writes a big-endian number of 16 bits."""
-    out[at] = (value >> 8) & 0xFF
-    out[at + 1] = value & 0xFF
+    target[at] = (value >> 8) & 0xFF
+    target[at + 1] = value & 0xFF
 
 
 @inline
@@ -69,22 +69,22 @@ def hidden_tag(block: Octets, at: int, size: int, protocol: int) -> bool:
 
 
 @inline
-def put_cooked(block: Octets, offset: int, protocol: int, out: Octets, to: int) -> None:
+def put_cooked(block: Octets, offset: int, protocol: int, target: Octets, to: int) -> None:
     """Writes the header that says where the packet at ``offset`` came from, and what protocol it has."""
     address = offset + _ADDRESS
-    put16(out, to, protocol)
-    put16(out, to + 2, 0)
+    put16(target, to, protocol)
+    put16(target, to + 2, 0)
     for i in range(4):
-        out[to + 4 + i] = block[address + 7 - i]
-    put16(out, to + 8, le16(block, address + 8))
-    out[to + 10] = block[address + 10]
-    out[to + 11] = min(octet(block, address + 11), 8)
+        target[to + 4 + i] = block[address + 7 - i]
+    put16(target, to + 8, le16(block, address + 8))
+    target[to + 10] = block[address + 10]
+    target[to + 11] = min(octet(block, address + 11), 8)
     for i in range(8):
-        out[to + 12 + i] = block[address + 12 + i]
+        target[to + 12 + i] = block[address + 12 + i]
 
 
 @step
-def put_packet(block: Octets, offset: int, is_cooked: bool, size: int, out: Octets, to: int) -> int:
+def put_packet(block: Octets, offset: int, is_cooked: bool, size: int, target: Octets, to: int) -> int:
     """Writes ``size`` bytes of the packet at ``offset``, with the VLAN tag that the kernel has taken out. Returns by how many bytes it is
     longer then."""
     status, body = le32(block, offset + 20), offset + le16(block, offset + 24)
@@ -97,58 +97,58 @@ def put_packet(block: Octets, offset: int, is_cooked: bool, size: int, out: Octe
             protocol = _VLAN
         grown = COOKED_BYTES
         if has_tag:
-            put16(out, to + COOKED_BYTES, tci)
-            put16(out, to + COOKED_BYTES + 2, protocol)
+            put16(target, to + COOKED_BYTES, tci)
+            put16(target, to + COOKED_BYTES + 2, protocol)
             protocol = tag
             grown += TAG_BYTES
-        put_cooked(block, offset, protocol, out, to)
-        copy(out, to + grown, block, body, size)
+        put_cooked(block, offset, protocol, target, to)
+        copy(target, to + grown, block, body, size)
         return grown
     if not has_tag or size < 14:
-        copy(out, to, block, body, size)
+        copy(target, to, block, body, size)
         return 0
-    copy(out, to, block, body, 12)
-    put16(out, to + 12, tag)
-    put16(out, to + 14, tci)
-    copy(out, to + 16, block, body + 12, size - 12)
+    copy(target, to, block, body, 12)
+    put16(target, to + 12, tag)
+    put16(target, to + 14, tci)
+    copy(target, to + 16, block, body + 12, size - 12)
     return TAG_BYTES
 
 
 @kernel("void(octets, boolean, int64, int64, uint8[::1], int64, int64[::1])")
-def write_packets(block: Octets, is_cooked: bool, interface: int, most: int, out: Octets, at: int, state: Ints) -> None:
-    """Writes packets of a block of the ring to ``out`` from ``at`` on, each as an enhanced packet block of an ``interface``.
+def write_packets(block: Octets, is_cooked: bool, interface: int, most: int, target: Octets, block_start: int, state: Ints) -> None:
+    """Writes packets of a block of the ring to ``target`` from ``block_start`` on, each as an enhanced packet block of an ``interface``.
 
     It writes at most ``most`` packets, and as many as there is room for. One step for each packet.
 
     Frames get back the VLAN tag that the kernel has taken out. If the socket is cooked, they get a header that says where they came from.
     """
-    start = at
+    start = block_start
     state[PACKETS] = 0
     while state[LEFT] > 0 and state[PACKETS] < most:
         offset = state[OFFSET]
         size = min(le32(block, offset + 12), MAX_PACKET - COOKED_BYTES - TAG_BYTES)
-        if at + size + MOST_GROWN > len(out):
+        if block_start + size + MOST_GROWN > len(target):
             break
         kind, hardware = octet(block, offset + _ADDRESS + 10), le16(block, offset + _ADDRESS + 8)
         if not (is_cooked and kind == _OUTGOING and hardware == _LOOPBACK):  # an outgoing loopback packet comes back at once
             time_ns = le32(block, offset + 4) * 1_000_000_000 + le32(block, offset + 8)
-            grown = put_packet(block, offset, is_cooked, size, out, at + 28)
-            whole = at + 28 + size + grown
-            while (whole - at) & 3:
-                out[whole] = 0
-                whole += 1
-            length = whole + 4 - at
-            put32(out, at, 6)
-            put32(out, at + 4, length)
-            put32(out, at + 8, interface)
-            put32(out, at + 12, time_ns >> 32)
-            put32(out, at + 16, time_ns & 0xFFFF_FFFF)
-            put32(out, at + 20, size + grown)
-            put32(out, at + 24, max(le32(block, offset + 16), size) + grown)
-            put32(out, whole, length)
-            at += length
+            grown = put_packet(block, offset, is_cooked, size, target, block_start + 28)
+            packet_end = block_start + 28 + size + grown
+            while (packet_end - block_start) & 3:
+                target[packet_end] = 0
+                packet_end += 1
+            length = packet_end + 4 - block_start
+            put32(target, block_start, 6)
+            put32(target, block_start + 4, length)
+            put32(target, block_start + 8, interface)
+            put32(target, block_start + 12, time_ns >> 32)
+            put32(target, block_start + 16, time_ns & 0xFFFF_FFFF)
+            put32(target, block_start + 20, size + grown)
+            put32(target, block_start + 24, max(le32(block, offset + 16), size) + grown)
+            put32(target, packet_end, length)
+            block_start += length
             state[PACKETS] += 1
             state[LAST_NS] = time_ns
         state[OFFSET] += le32(block, offset)
         state[LEFT] -= 1
-    state[WRITTEN] = at - start
+    state[WRITTEN] = block_start - start

@@ -38,15 +38,15 @@ class ScapySocket:
 
     def take(self, out: Octets, most: int = MOST) -> tuple[int, int]:
         """Writes what waits, as ``PacketSource.take``. It needs a call for each packet, so it loses packets that come fast."""
-        at = packets = 0
+        written = packets = 0
         while (block := self._next()) is not None:
-            if packets >= most or at + len(block) > len(out):
+            if packets >= most or written + len(block) > len(out):
                 self._left = block
                 break
-            out[at : at + len(block)] = np.frombuffer(block, np.uint8)
-            at += len(block)
+            out[written : written + len(block)] = np.frombuffer(block, np.uint8)
+            written += len(block)
             packets += 1
-        return at, packets
+        return written, packets
 
     @property
     def has_more(self) -> bool:
@@ -90,8 +90,8 @@ class ScapySocket:
 
         from scapy.libs.winpcapy import pcap_stat, pcap_stats
 
-        found = pcap_stat()
-        return (found.ps_recv, found.ps_drop) if pcap_stats(wrapper.pcap, ctypes.byref(found)) == 0 else None
+        statistics = pcap_stat()
+        return (statistics.ps_recv, statistics.ps_drop) if pcap_stats(wrapper.pcap, ctypes.byref(statistics)) == 0 else None
 
     def close(self) -> None:
         """Ends the capture."""

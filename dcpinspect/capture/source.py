@@ -54,9 +54,9 @@ class Raw(Protocol):
 class _Prefixed:
     """A source whose first bytes were already read, to see what it is."""
 
-    def __init__(self, prefix: bytes, rest: Raw) -> None:
+    def __init__(self, prefix: bytes, behind_prefix: Raw) -> None:
         self.prefix = prefix
-        self.rest = rest
+        self.rest = behind_prefix
 
     def readinto(self, target: memoryview, /) -> int | None:
         if not self.prefix:
@@ -96,9 +96,9 @@ class ByteSource:
             raise CaptureError(path, None, "is in storage where nothing grows, and cannot be followed", "follow a file")
         self.name = path
         self.is_stream = False
-        opened = self._opened()
-        self._growing = Growing(path, opened, is_pipe=self.is_stream) if follow else None
-        raw: Raw = self._growing or opened
+        file = self._opened()
+        self._growing = Growing(path, file, is_pipe=self.is_stream) if follow else None
+        raw: Raw = self._growing or file
         try:
             magic = _read_up_to(raw, 4)
         except OSError as error:
@@ -106,12 +106,12 @@ class ByteSource:
             raise CaptureError(path, None, f"cannot be read ({error.strerror})") from error
         self.problem: str | None = None
         """Why the decompressor stopped early, once it did."""
-        self._file = opened
+        self._file = file
         self._given = 0
         self._remarks: list[str] = []
         self._raw: Raw = _Prefixed(magic, raw)
         self._mended = None if follow else self._without_terminal(magic, raw)
-        self._inflate = decompressed(magic, self._raw, None if self.is_stream or follow or self._mended else opened)
+        self._inflate = decompressed(magic, self._raw, None if self.is_stream or follow or self._mended else file)
         if self._inflate is not None:
             if follow:
                 raw.close()
@@ -199,8 +199,8 @@ class ByteSource:
         except FileNotFoundError:
             raise CaptureError(self.name, None, "there is no such file", "check the name") from None
         except OSError as error:
-            what = f"cannot be opened ({error.strerror})"
-            raise CaptureError(self.name, None, what, "check the name, and the credentials in the environment or a profile") from error
+            failure = f"cannot be opened ({error.strerror})"
+            raise CaptureError(self.name, None, failure, "check the name, and the credentials in the environment or a profile") from error
 
     def stop(self) -> None:
         """Ends a source that is followed, or a pipe."""
@@ -255,10 +255,10 @@ class ByteSource:
             return self._growing.has_more()
         if self._inflate is not None or self._text is not None or self._mended is not None:
             return False
-        rest = self._raw
-        while isinstance(rest, _Prefixed):
-            rest = rest.rest
-        return _is_ready(rest)
+        raw = self._raw
+        while isinstance(raw, _Prefixed):
+            raw = raw.rest
+        return _is_ready(raw)
 
     def close(self) -> None:
         """Frees the file."""
@@ -328,12 +328,12 @@ class Window:
 
         Memory grows with what was read, not with ``need``: a wrong length costs nothing.
         """
-        rest = self.data[consumed : self.size]
+        unread = self.data[consumed : self.size]
         self.file_offset += consumed
-        capacity = self._batch_bytes if self.file_offset + len(rest) else min(self._batch_bytes, FIRST_READ)
-        self.data = np.empty(max(capacity, 2 * len(rest)), np.uint8)
-        self.data[: len(rest)] = rest
-        self.size = len(rest)
+        capacity = self._batch_bytes if self.file_offset + len(unread) else min(self._batch_bytes, FIRST_READ)
+        self.data = np.empty(max(capacity, 2 * len(unread)), np.uint8)
+        self.data[: len(unread)] = unread
+        self.size = len(unread)
         while not self.at_end:
             got = self.source.readinto(memoryview(self.data.data)[self.size :])
             self.is_quiet = got is None

@@ -41,8 +41,8 @@ class RemoteInterface:
         self.number = 0
         self.is_gone = False
         self._place = f"{escape(ssh.split()[-1] if ssh.split() else ssh)}: {escape(name)}"
-        wanted = "" if ports is None else shlex.quote(f"{expression(ports)} or vlan")
-        run = f"{tcpdump} -i {shlex.quote(name)} -U -w - -s {snaplen} -B {max(1, buffer_bytes >> 10)} {wanted}"
+        capture_filter = "" if ports is None else shlex.quote(f"{expression(ports)} or vlan")
+        run = f"{tcpdump} -i {shlex.quote(name)} -U -w - -s {snaplen} -B {max(1, buffer_bytes >> 10)} {capture_filter}"
         # tcpdump ends when our end of its input does. Left alone, it would run until its next packet.
         script = f"exec 3<&0; {{ cat <&3; kill $$; }} > /dev/null 2>&1 & exec {run} < /dev/null 3<&-"
         there = f"exec sh -c {shlex.quote(script)}"  # the user's own shell may be another
@@ -118,8 +118,8 @@ class RemoteInterface:
         if got == b"":
             self._is_over = True
         self._data += got or b""
-        while said := self._process.stderr.read(1 << 12):
-            self._said = (self._said + said)[-4096:]
+        while error_output := self._process.stderr.read(1 << 12):
+            self._said = (self._said + error_output)[-4096:]
 
     def _can_read(self) -> bool:
         assert self._process.stdout is not None
@@ -157,8 +157,8 @@ class RemoteInterface:
 
     def counts(self) -> tuple[int, int] | None:
         """Returns packets that came, and packets that the other kernel dropped, which tcpdump says at its end; None before."""
-        found = re.search(rb"(\d+) packets? dropped by kernel", self._said)
-        return None if found is None else (self._received + int(found[1]), int(found[1]))
+        match = re.search(rb"(\d+) packets? dropped by kernel", self._said)
+        return None if match is None else (self._received + int(match[1]), int(match[1]))
 
     def close(self) -> None:
         """Ends the capture."""

@@ -72,21 +72,21 @@ def reach(name: str) -> None:
     if filesystem.type_name == "hdfs":
         return  # its client does not hurry
     bucket = path.partition("/")[0]
-    asked = f"{bucket}/-" if filesystem.type_name == "abfs" else bucket  # for a container, PyArrow aborts if it has no credentials
-    where, setting = _server(filesystem.type_name)
+    requested_path = f"{bucket}/-" if filesystem.type_name == "abfs" else bucket  # for a container, PyArrow aborts if it has no credentials
+    of_store, setting = _server(filesystem.type_name)
     pool = ThreadPoolExecutor(max_workers=1)
     try:
-        found = pool.submit(filesystem.get_file_info, asked).result()
+        file_info = pool.submit(filesystem.get_file_info, requested_path).result()
     except OSError as error:
         if reason := _NO_ANSWER.search(str(error)):
-            said = clip(one_line(_NOISE.sub("", reason[reason.lastgroup or 0])), 120).rstrip(".")
-            what = f"storage{where} does not answer ({said})"
-            raise OSError(errno.EIO, f"{what}; check the name, the network, and {setting}") from error
+            store_message = clip(one_line(_NOISE.sub("", reason[reason.lastgroup or 0])), 120).rstrip(".")
+            failure = f"storage{of_store} does not answer ({store_message})"
+            raise OSError(errno.EIO, f"{failure}; check the name, the network, and {setting}") from error
         return  # it answers; what it allows is another matter
     finally:
         pool.shutdown(wait=False)
-    if found.type == FileType.NotFound and asked == bucket:
-        raise OSError(errno.ENOENT, f"there is no bucket {one_line(bucket)} in storage{where}; check the name and {setting}")
+    if file_info.type == FileType.NotFound and requested_path == bucket:
+        raise OSError(errno.ENOENT, f"there is no bucket {one_line(bucket)} in storage{of_store}; check the name and {setting}")
 
 
 def place(name: str, patience: Patience | None = None) -> tuple[FileSystem, str]:
@@ -110,15 +110,15 @@ def options(name: str) -> dict[str, str] | None:
     if not is_uri(name):
         return None
     scheme, authority, _ = _parts(name)
-    found: dict[str, str] = {}
+    table_options: dict[str, str] = {}
     if scheme == "s3" and (endpoint := _aws_endpoint() or "").startswith("http:"):
-        found = {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_FORCE_CREDENTIAL_LOAD": "true"}
+        table_options = {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_FORCE_CREDENTIAL_LOAD": "true"}
     elif scheme == "gs" and (emulator := _emulator()):
         key = {"gcs_base_url": emulator, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
-        found = {"google_service_account_key": json.dumps(key), "allow_http": "true"}
+        table_options = {"google_service_account_key": json.dumps(key), "allow_http": "true"}
     elif scheme.startswith("abfs"):
-        found = Account.of(authority).options()
-    return found or None
+        table_options = Account.of(authority).options()
+    return table_options or None
 
 
 @contextmanager
@@ -151,7 +151,7 @@ class Account:
 
         Raises OSError if no account is named.
         """
-        settings = (part.partition("=") for part in os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";"))
+        settings = (setting.partition("=") for setting in os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";"))
         connection = {name: value for name, _, value in settings}
         name = authority.partition("@")[2].partition(".")[0] or _first("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
         if not (name := name or connection.get("AccountName", "")):
@@ -163,12 +163,12 @@ class Account:
 
     def options(self) -> dict[str, str]:
         """Returns deltalake's options; deltalake finds the emulator itself."""
-        found = {"azure_storage_account_name": self.name}
+        table_options = {"azure_storage_account_name": self.name}
         if self.key:
-            found["azure_storage_account_key"] = self.key
+            table_options["azure_storage_account_key"] = self.key
         if self.endpoint and not self.is_emulator:
-            found["azure_storage_endpoint"] = self.endpoint
-        return found
+            table_options["azure_storage_endpoint"] = self.endpoint
+        return table_options
 
     def filesystem(self) -> FileSystem:
         """Returns PyArrow's file system, which puts the account's name before the server's if that begins with a dot, else into paths."""
@@ -187,9 +187,9 @@ class Account:
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    found = _URI.fullmatch(name)
-    assert found is not None
-    return SCHEMES[found[1]], found[2], (found[3] or "").rstrip("/")
+    match = _URI.fullmatch(name)
+    assert match is not None
+    return SCHEMES[match[1]], match[2], (match[3] or "").rstrip("/")
 
 
 def _first(*names: str) -> str:
@@ -214,8 +214,8 @@ def _server(kind: str) -> tuple[str, str]:
 
 def _emulator() -> str:
     """Returns the URL of a server that stands for Google's; empty: Google's own."""
-    found = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
-    return found if "://" in found or not found else f"http://{found}"
+    url = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
+    return url if "://" in url or not url else f"http://{url}"
 
 
 @lru_cache(maxsize=64)
@@ -259,12 +259,12 @@ def _hadoop(base: str) -> FileSystem:
     from pyarrow import fs
 
     try:
-        found, _ = fs.FileSystem.from_uri(base)
+        filesystem, _ = fs.FileSystem.from_uri(base)
     except OSError as error:
         if missing := _LIBRARY.search(str(error)):
             raise OSError(f"HDFS takes Java and Hadoop on this machine, and {missing[1]} cannot be loaded; {_HADOOP}") from error
         raise
-    return found
+    return filesystem
 
 
 def _line(error: BaseException) -> str:

@@ -50,10 +50,10 @@ class TextPackets:
                 if made is None:
                     break
                 self._rest = memoryview(made)
-            part = self._rest[: len(target) - size]
-            target[size : size + len(part)] = part
-            self._rest = self._rest[len(part) :]
-            size += len(part)
+            taken_bytes = self._rest[: len(target) - size]
+            target[size : size + len(taken_bytes)] = taken_bytes
+            self._rest = self._rest[len(taken_bytes) :]
+            size += len(taken_bytes)
         return size
 
     def close(self) -> None:
@@ -62,24 +62,24 @@ class TextPackets:
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         buffer = memoryview(bytearray(_READ))
-        rest, number, is_long = b"", 0, False
+        line_start, number, is_long = b"", 0, False
         while size := self._raw.readinto(buffer):  # type: ignore[attr-defined] # any source
-            *whole, tail = bytes(buffer[:size]).split(b"\n")
-            for line in whole:
+            *lines, tail = bytes(buffer[:size]).split(b"\n")
+            for line in lines:
                 number += 1
-                if is_long or len(rest) + len(line) > _MOST_LINE:
+                if is_long or len(line_start) + len(line) > _MOST_LINE:
                     self._note(LineProblem(number, "a line that is too long"))
                 else:
-                    yield number, (rest + line).decode("latin-1").rstrip("\r")
-                rest, is_long = b"", False
+                    yield number, (line_start + line).decode("latin-1").rstrip("\r")
+                line_start, is_long = b"", False
             if not is_long:
-                rest += tail
-            if len(rest) > _MOST_LINE:
-                rest, is_long = b"", True
+                line_start += tail
+            if len(line_start) > _MOST_LINE:
+                line_start, is_long = b"", True
         if is_long:
             self._note(LineProblem(number + 1, "a line that is too long"))
-        elif rest:
-            yield number + 1, rest.decode("latin-1").rstrip("\r")
+        elif line_start:
+            yield number + 1, line_start.decode("latin-1").rstrip("\r")
 
     def _note(self, problem: LineProblem) -> None:
         self._problems += 1
@@ -91,18 +91,18 @@ class TextPackets:
     def _pcap(self) -> Iterator[bytes]:
         segments = _Segments()
         link = None
-        for found in self._form.pieces(self._lines()):
-            if isinstance(found, LineProblem):
-                self._note(found)
+        for piece in self._form.pieces(self._lines()):
+            if isinstance(piece, LineProblem):
+                self._note(piece)
                 continue
-            kind = found.link_type if isinstance(found, Frame) else _RAW_IP
+            kind = piece.link_type if isinstance(piece, Frame) else _RAW_IP
             if link != kind:
                 link = kind
                 yield _header(link)  # as of another file behind the first
-            if found.time_ns is not None and not 0 <= found.time_ns <= _MOST_NS:
+            if piece.time_ns is not None and not 0 <= piece.time_ns <= _MOST_NS:
                 self._note(LineProblem(0, "times before 1970 or after 2106, which no pcap file has"))
-                found = replace(found, time_ns=None)
-            yield from segments.records(found)
+                piece = replace(piece, time_ns=None)
+            yield from segments.records(piece)
         if link is None:
             yield _header(_RAW_IP)
 
@@ -119,22 +119,22 @@ class _Segments:
         self._addresses: dict[str, bytes] = {}
         self._last_ns = 0
 
-    def records(self, found: Found) -> Iterator[bytes]:
+    def records(self, piece: Found) -> Iterator[bytes]:
         """Yields the pcap records of one piece."""
-        if isinstance(found, Frame):
-            yield self._record(found.time_ns, found.data)
-        elif isinstance(found, SentBytes):
-            seqs = self._seqs.setdefault(found.ends, [_FIRST_SEQ, _FIRST_SEQ])
-            for at in range(0, len(found.data), _SEGMENT):
-                data = found.data[at : at + _SEGMENT]
-                yield self._record(found.time_ns, self._packet(found, seqs, data))
-                seqs[found.direction] += len(data)
-            seqs[found.direction] += found.lost
+        if isinstance(piece, Frame):
+            yield self._record(piece.time_ns, piece.data)
+        elif isinstance(piece, SentBytes):
+            seqs = self._seqs.setdefault(piece.ends, [_FIRST_SEQ, _FIRST_SEQ])
+            for start in range(0, len(piece.data), _SEGMENT):
+                data = piece.data[start : start + _SEGMENT]
+                yield self._record(piece.time_ns, self._packet(piece, seqs, data))
+                seqs[piece.direction] += len(data)
+            seqs[piece.direction] += piece.lost
 
     def _record(self, time_ns: int | None, packet: bytes) -> bytes:
         self._last_ns = min(self._last_ns + 1000, _MOST_NS) if time_ns is None else time_ns
-        seconds, rest = divmod(self._last_ns, 10**9)
-        return struct.pack("<IIII", seconds, rest, len(packet), len(packet)) + packet
+        seconds, nanoseconds = divmod(self._last_ns, 10**9)
+        return struct.pack("<IIII", seconds, nanoseconds, len(packet), len(packet)) + packet
 
     def _packet(self, piece: SentBytes, seqs: list[int], data: bytes) -> bytes:
         (client, client_port), (server, server_port) = piece.ends
@@ -144,8 +144,8 @@ class _Segments:
         ports = client_port & 0xFFFF, server_port & 0xFFFF
         if piece.direction:
             source, target, ports = target, source, (ports[1], ports[0])
-        mine, other = seqs[piece.direction], seqs[1 - piece.direction]
-        tcp = struct.pack(">HHIIBBHHH", *ports, mine & 0xFFFFFFFF, other & 0xFFFFFFFF, 5 << 4, _ACK_PUSH, 0xFFFF, 0, 0)
+        seq, ack = seqs[piece.direction], seqs[1 - piece.direction]
+        tcp = struct.pack(">HHIIBBHHH", *ports, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, 5 << 4, _ACK_PUSH, 0xFFFF, 0, 0)
         if len(source) == 16:
             return struct.pack(">IHBB", 6 << 28, len(tcp) + len(data), 6, 64) + source + target + tcp + data
         return struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(data), 0, 0, 64, 6, 0) + source + target + tcp + data
@@ -153,11 +153,11 @@ class _Segments:
     def _address(self, host: str, size: int | None) -> bytes:
         """Returns the address of a host; an address for documentation if the host is a name, or has to be of the other family."""
         try:
-            found = ipaddress.ip_address(host).packed
+            address = ipaddress.ip_address(host).packed
         except ValueError:
-            found = b""
-        if found and size in (None, len(found)):
-            return found
+            address = b""
+        if address and size in (None, len(address)):
+            return address
         if size == 16:
             return bytes.fromhex("20010db8000000000000000000000001")
         number = 2 + len(self._addresses) % 253 if host not in self._addresses else 0

@@ -39,23 +39,23 @@ OPTIONS = ["-shared", "-nostdlib", *(["-undefined", "dynamic_lookup"] if sys.pla
 @functools.cache
 def kernels() -> list[Kernel[..., Any]]:
     """All of the package, those first that probably take longest to compile."""
-    found: list[Kernel[..., Any]] = []
+    all_kernels: list[Kernel[..., Any]] = []
     for path in sorted(PACKAGE.rglob("*.py")):
         if "@kernel(" in path.read_text("utf-8"):
             module = importlib.import_module(".".join((PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)))
-            found += [
+            all_kernels += [
                 value for value in vars(module).values() if isinstance(value, Kernel) and value.function.__module__ == module.__name__
             ]
-    return sorted(found, key=lambda kernel: -len(kernel.function.__code__.co_code))
+    return sorted(all_kernels, key=lambda kernel: -len(kernel.function.__code__.co_code))
 
 
 def build(path: Path, objects: Path) -> None:
     """Writes the library. ``objects``: the folder where object files are kept. Raises OSError if no linker works."""
     objects.mkdir(parents=True, exist_ok=True)
-    found = kernels()
+    all_kernels = kernels()
     with ProcessPoolExecutor(min(PROCESSES, os.cpu_count() or 1)) as pool:
-        files = list(pool.map(_made, [objects] * len(found), range(len(found))))
-    names = sources(found)
+        files = list(pool.map(_made, [objects] * len(all_kernels), range(len(all_kernels))))
+    names = sources(all_kernels)
     with tempfile.TemporaryDirectory(dir=objects) as folder:
         link(Path(folder), files, "\n".join([digest_of(names), *names]), path)
     for file in {*objects.glob("*.o")} - {*files}:
@@ -68,7 +68,7 @@ def link(folder: Path, files: Sequence[Path], text: str, path: Path) -> None:
 
     made, more = folder / "made.so", folder / "sources.o"
     more.write_bytes(object_with(SOURCES, text.encode()))
-    why = ""
+    failure = ""
     for linker in LINKERS:
         try:
             subprocess.run([*linker, *OPTIONS, "-o", made, *files, more], check=True, capture_output=True, text=True)  # noqa: S603
@@ -76,22 +76,22 @@ def link(folder: Path, files: Sequence[Path], text: str, path: Path) -> None:
             os.replace(made, path)
             return
         except (OSError, subprocess.CalledProcessError) as error:
-            why = " ".join(str(getattr(error, "stderr", None) or error).split())
-    msg = f"nothing links, install a C compiler or ziglang ({why})"
+            failure = " ".join(str(getattr(error, "stderr", None) or error).split())
+    msg = f"nothing links, install a C compiler or ziglang ({failure})"
     raise OSError(msg)
 
 
-def _made(objects: Path, place: int) -> Path:
+def _made(objects: Path, index: int) -> Path:
     """Returns the object file of the kernel at a place of all; makes it if it is not there."""
     from dcpinspect.kernels.compiling import VERSION, object_of
 
     gc.disable()  # what compiling makes lives as long as this process: looking through it took a sixth of the time
-    kernel = kernels()[place]
+    kernel = kernels()[index]
     path = objects / f"{kernel.__name__}-{fingerprint(kernel, VERSION)}.o"
     if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_bytes(object_of(kernel.function, kernel.signature))
-        os.replace(part, path)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_bytes(object_of(kernel.function, kernel.signature))
+        os.replace(unfinished, path)
     return path
 
 
@@ -138,21 +138,21 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def sources(found: Sequence[Kernel[..., Any]]) -> list[str]:
+def sources(kernels_of_library: Sequence[Kernel[..., Any]]) -> list[str]:
     """Returns the files of the package that kernels are made of: those with a name that a kernel refers to, or that such a name is made
     of, however far away.
     """
-    todo = [(kernel.function.__module__, kernel.__name__) for kernel in found]
+    todo = [(kernel.function.__module__, kernel.__name__) for kernel in kernels_of_library]
     seen, files = set(todo), {f"kernels/{path.name}" for path in (PACKAGE / "kernels").glob("*.py")}
     while todo:
         module, name = todo.pop()
         file = PACKAGE.parent.joinpath(*module.split("."))
         file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
         files.add(file.relative_to(PACKAGE).as_posix())
-        for other in _names(file, module, name):
-            if other not in seen:
-                seen.add(other)
-                todo.append(other)
+        for mentioned_name in _names(file, module, name):
+            if mentioned_name not in seen:
+                seen.add(mentioned_name)
+                todo.append(mentioned_name)
     return sorted(files)
 
 
@@ -165,7 +165,7 @@ def _names(file: Path, module: str, name: str) -> Iterator[tuple[str, str]]:
                     is_module = PACKAGE.parent.joinpath(*str(statement.module).split("."), f"{alias.name}.py").exists()
                     yield (f"{statement.module}.{alias.name}", "*") if is_module else (str(statement.module), alias.name)
         elif name == "*" or name in _bound(statement):
-            yield from ((module, other) for other in _mentioned(statement))
+            yield from ((module, mentioned_name) for mentioned_name in _mentioned(statement))
 
 
 @functools.cache
@@ -186,12 +186,12 @@ def _mentioned(statement: ast.stmt) -> set[str]:
 
     Methods of classes and types of parameters decide nothing of machine code; signatures of kernels do.
     """
-    parts: list[ast.AST] = [statement]
+    syntax_nodes: list[ast.AST] = [statement]
     if isinstance(statement, ast.FunctionDef):
-        parts = [*statement.body, *statement.decorator_list, *statement.args.defaults]
+        syntax_nodes = [*statement.body, *statement.decorator_list, *statement.args.defaults]
     elif isinstance(statement, ast.ClassDef):
-        parts = [*statement.bases, *(part for part in statement.body if not isinstance(part, ast.FunctionDef))]
-    nodes = [node for part in parts for node in ast.walk(part)]
+        syntax_nodes = [*statement.bases, *(syntax_node for syntax_node in statement.body if not isinstance(syntax_node, ast.FunctionDef))]
+    nodes = [node for syntax_node in syntax_nodes for node in ast.walk(syntax_node)]
     texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str) and "(" in node.value]
     return {node.id for node in nodes if isinstance(node, ast.Name)} | {*re.findall(r"\w+", " ".join(texts))}
 

@@ -116,30 +116,30 @@ def _compiled(function: Callable[..., Any], signature: str) -> tuple[Any, str]:
     context = registry.cpu_target.target_context
     if not isinstance(context.codegen(), _Codegen):
         context._internal_codegen = _Codegen("kernels")  # type: ignore[no-untyped-call] # numba has types for some
-    for helper, other in HELPERS.items():
+    for helper, replacement in HELPERS.items():
         if helper not in _registered:
             _registered.add(helper)
-            options: Any = {**_OPTIONS, "forceinline": True} if other is helper else _OPTIONS
-            overload(helper, jit_options=options, strict=False)(_always(other or helper))
+            options: Any = {**_OPTIONS, "forceinline": True} if replacement is helper else _OPTIONS
+            overload(helper, jit_options=options, strict=False)(_always(replacement or helper))
     result, parameters = parse_signature(signature, function.__globals__)
     compiler: Any = numba  # its annotations leave out what its own extensions use
     types: Any = numba_types
-    arguments, at = [], 0
+    arguments, word_index = [], 0
     structs: dict[str, Any] = {}
     for parameter in parameters:
-        shape = "".join(f"words[{at + 1 + place}], " for place in range(parameter.dimensions))
+        shape = "".join(f"words[{word_index + 1 + dimension}], " for dimension in range(parameter.dimensions))
         if parameter.tables is not None:
             name = parameter.tables.__name__
             structs[name] = _tables_of(parameter.tables)  # type: ignore[arg-type] # mypy takes no class for hashable
-            arguments.append(f"{name}(words[{at}])")
-            at += 1
+            arguments.append(f"{name}(words[{word_index}])")
+            word_index += 1
             continue
-        whole = f"words[{at}] != 0" if parameter.type == "boolean" else f"words[{at}]"
+        argument = f"words[{word_index}] != 0" if parameter.type == "boolean" else f"words[{word_index}]"
         name = f"{parameter.type}_{parameter.dimensions}"
         if shape:
             structs[name] = _array_of(parameter.type, parameter.dimensions)
-        arguments.append(f"{name}(words[{at}], ({shape}))" if shape else whole)
-        at += 1 + parameter.dimensions
+        arguments.append(f"{name}(words[{word_index}], ({shape}))" if shape else argument)
+        word_index += 1 + parameter.dimensions
     call = f"kernel({', '.join(arguments)})"
     names = {
         "kernel": compiler.njit(**_OPTIONS)(function),
@@ -162,7 +162,9 @@ def _tables_of(tables: type[Tables]) -> Any:
     extending: Any = numba.extending
     types: Any = numba.types
     bases: Any = templates
-    members = {name: (place, _type_of(kind, numba.from_dtype, types)) for place, (name, kind) in enumerate(tables.members().items())}
+    members = {
+        name: (member_index, _type_of(kind, numba.from_dtype, types)) for member_index, (name, kind) in enumerate(tables.members().items())
+    }
     kind: Any = type(tables.__name__, (types.Type,), {})
     of_tables = kind(f"{tables.__module__}.{tables.__qualname__}")
     extending.register_model(kind)(extending.models.OpaqueModel)
@@ -173,7 +175,7 @@ def _tables_of(tables: type[Tables]) -> Any:
     extending.infer_getattr(type("Members", (bases.AttributeTemplate,), {"key": kind, "generic_resolve": resolve}))
 
     def member(context: Any, builder: Any, _: Any, value: Any, name: str) -> Any:
-        place, of = members[name]
+        member_index, member_type = members[name]
         integer = ir.IntType(64)
         words = builder.bitcast(value, integer.as_pointer())
 
@@ -183,11 +185,11 @@ def _tables_of(tables: type[Tables]) -> Any:
             loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
             return loaded
 
-        if isinstance(of, types.Integer):
-            return word(2 * place)
-        if not isinstance(of, types.Array):
-            return builder.inttoptr(word(2 * place), context.get_value_type(of))
-        return _array(context, builder, of, word(2 * place), [word(2 * place + 1)])
+        if isinstance(member_type, types.Integer):
+            return word(2 * member_index)
+        if not isinstance(member_type, types.Array):
+            return builder.inttoptr(word(2 * member_index), context.get_value_type(member_type))
+        return _array(context, builder, member_type, word(2 * member_index), [word(2 * member_index + 1)])
 
     extending.lower_getattr_generic(kind)(member)
 

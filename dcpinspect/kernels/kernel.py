@@ -68,8 +68,8 @@ class Kernel(Generic[P, R]):
     @cached_property
     def code(self) -> Code | None:
         """The compiled form, or None where there is none."""
-        found = library()
-        return None if found is None else found.code(self.function, self.signature)
+        compiled = library()
+        return None if compiled is None else compiled.code(self.function, self.signature)
 
 
 def _view(arg: Any) -> Any:
@@ -168,9 +168,9 @@ def put(data: Any, at: int, value: int) -> None:
 def _copy(target: Any, at: int, source: Any, start: int, size: int) -> None:
     # Measured: with indices that cannot be negative this becomes a memcpy (0.1 us for 1,448 bytes); written as
     # target[at + i] it stays a loop over bytes (1.9 us), and an assignment of slices costs 0.5 us.
-    to, of = target[at : at + size], source[start : start + size]
+    target_bytes, source_bytes = target[at : at + size], source[start : start + size]
     for i in range(size):
-        to[i] = of[i]
+        target_bytes[i] = source_bytes[i]
 
 
 @_inline_as(_copy)

@@ -112,10 +112,10 @@ def library() -> Library | None:
     try:
         return found()
     except OSError as error:
-        why = clip(escape(" ".join(str(error).split())), _SHOWN)
+        reason = clip(escape(" ".join(str(error).split())), _SHOWN)
         tell(
             "interpreted",
-            f"kernels run interpreted, many times slower, without their machine code ({why}); "
+            f"kernels run interpreted, many times slower, without their machine code ({reason}); "
             "to make it, install numba (the extra dcpinspect[build]) and run: python -m dcpinspect.kernels.build",
         )
         return None
@@ -179,32 +179,32 @@ def parse_signature(text: str, names: Mapping[str, Any] = MappingProxyType({})) 
     match = re.fullmatch(r"(int64|void)\((.*)\)", text)
     parameters, at = [], 0
     while match and at < len(match[2]):
-        found = _PARAMETER.match(match[2], at)
-        if found is None:
+        parameter_match = _PARAMETER.match(match[2], at)
+        if parameter_match is None:
             match = None
             break
-        name, brackets = found[1], found[2]
+        name, brackets = parameter_match[1], parameter_match[2]
         if name not in _NAMES:
             tables = names.get(name)
             if brackets or not (isinstance(tables, type) and issubclass(tables, Tables)):
                 match = None
                 break
             parameters.append(Parameter(name, 0, is_read_only=False, tables=tables))
-            at = found.end()
+            at = parameter_match.end()
             continue
         dimensions = brackets.count(":,") + 1 if brackets else int(name == "octets")
         parameters.append(Parameter(TYPES.get(name, name), dimensions, name == "octets"))
-        at = found.end()
+        at = parameter_match.end()
     if match is None:
         msg = f"{text!r} is no signature of a kernel"
         raise ValueError(msg)
     return match[1], tuple(parameters)
 
 
-def tell(what: str, text: str) -> None:
-    """Writes a line to stderr, once for each ``what``."""
-    if what not in _told:
-        _told.add(what)
+def tell(message_kind: str, text: str) -> None:
+    """Writes a line to stderr, once for each ``message_kind``."""
+    if message_kind not in _told:
+        _told.add(message_kind)
         sys.stderr.write(f"dcpinspect: {text}\n")
 
 

@@ -155,9 +155,9 @@ class Struct(Generic[T]):
 
     @classmethod
     def _columns(cls, array: npt.NDArray[np.void]) -> Self:
-        found = object.__new__(cls)
-        found.array = array
-        return found
+        columns = object.__new__(cls)
+        columns.array = array
+        return columns
 
     @classmethod
     def ctype(cls) -> type[ctypes.Structure]:
@@ -188,15 +188,15 @@ class Struct(Generic[T]):
     @classmethod
     def resets(cls, prefix: str = "") -> dict[str, int]:
         """Returns the fields of a new record that are not 0, by their names with dots."""
-        found: dict[str, int] = {}
+        values: dict[str, int] = {}
         for field in cls.fields.values():
             if field.struct is not None:
-                found |= field.struct.resets(f"{prefix}{field.name}.")
+                values |= field.struct.resets(f"{prefix}{field.name}.")
             elif field.reset:
-                found |= dict.fromkeys(
-                    [f"{prefix}{field.name}[{way}]" for way in (0, 1)] if field.is_pair else [prefix + field.name], field.reset
+                values |= dict.fromkeys(
+                    [f"{prefix}{field.name}[{direction}]" for direction in (0, 1)] if field.is_pair else [prefix + field.name], field.reset
                 )
-        return found
+        return values
 
     @classmethod
     def resetter(cls) -> Callable[[Self], None]:

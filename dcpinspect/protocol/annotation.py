@@ -39,10 +39,10 @@ class Annotation:
         """Returns a field of which only the length is shown, and the members that its layout allows to be shown."""
         if is_value:
             self.message.value = Value("hidden", size)
-        told = json_members(self.take(at, size) or b"", spec.told) if spec.told else ""
-        if len(told) > _MOST_TOLD:
-            told = told[:_MOST_TOLD] + "…"
-        meaning = f"hidden, {size} bytes" + (f", among them {told}" if told else "")
+        shown_members = json_members(self.take(at, size) or b"", spec.told) if spec.told else ""
+        if len(shown_members) > _MOST_TOLD:
+            shown_members = shown_members[:_MOST_TOLD] + "…"
+        meaning = f"hidden, {size} bytes" + (f", among them {shown_members}" if shown_members else "")
         return FieldValue(spec.name, spec.title, at, size, b"", None, meaning, depth=depth, spec=spec, hidden=True)
 
     def names_credentials(self, text: bytes) -> bool:

@@ -107,9 +107,9 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
                 reason = f"{name} response with the extras of a success, yet its status is {status_name(header.specific)}"
                 return Choice(layout, "refused-payload", reason, value_fits=layout.fits_value(value_size))
     if not fitting:
-        known = sorted({layout.extras_size for layout in layouts})
+        sizes = sorted({layout.extras_size for layout in layouts})
         reason = (
-            f"{name} {header.side} with {header.extras_size} bytes of extras; {_listed(known)} {'is' if len(known) == 1 else 'are'} defined"
+            f"{name} {header.side} with {header.extras_size} bytes of extras; {_listed(sizes)} {'is' if len(sizes) == 1 else 'are'} defined"
         )
         # A refused request's body is worth reading even under odd extras; so are key and value of a longer document message.
         nearest = layouts[-1] if layouts[-1].generation == "error" else layouts[0]
@@ -125,8 +125,8 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
     if named is None and not (layout.value and value_size):
         reason = f"{name} {header.side} must {'' if layout.value else 'not '}have a value"
         return Choice(layout, "unexpected-section", reason, value_fits=False)
-    known = sorted({layout.value_size for layout in fitting if layout.value_size is not None})
-    reason = f"{name} {header.side} with {value_size} bytes of value; {_listed(known)} {'is' if len(known) == 1 else 'are'} defined"
+    sizes = sorted({layout.value_size for layout in fitting if layout.value_size is not None})
+    reason = f"{name} {header.side} with {value_size} bytes of value; {_listed(sizes)} {'is' if len(sizes) == 1 else 'are'} defined"
     return Choice(layout, named or "value-length", reason, value_fits=False)
 
 

@@ -122,8 +122,8 @@ def _choose(opcode: int, side: MessageSide, server: bool, generation: str | None
     name = opcode_name(opcode, server=server)
     if not candidates or (status and not fields):
         return Layout(opcode, side, generation or "raw", "", server=server)
-    known = ", ".join(f"{layout.generation} ({', '.join(sorted(_names(layout))) or 'no fields'})" for layout in candidates)
-    raise ValueError(f"no {side} layout of {name} has generation {generation} and the fields {sorted(fields)}; there are: {known}")
+    known_layouts = ", ".join(f"{layout.generation} ({', '.join(sorted(_names(layout))) or 'no fields'})" for layout in candidates)
+    raise ValueError(f"no {side} layout of {name} has generation {generation} and the fields {sorted(fields)}; there are: {known_layouts}")
 
 
 def _names(layout: Layout) -> set[str]:
@@ -158,23 +158,23 @@ def encode_items(items: Sequence[LayoutItem], fields: Mapping[str, Any]) -> byte
     The number that says how long another field is follows from that field.
     """
     lengths = {item.size: _text(fields.get(item.name, b"")) for item in items if isinstance(item, Field) and isinstance(item.size, str)}
-    out = bytearray()
+    encoded = bytearray()
     for item in items:
         if isinstance(item, RecordList):
             for record in fields.get(item.name, ()):
-                out += encode_items(item.fields, record)
+                encoded += encode_items(item.fields, record)
         elif item.kind is FieldKind.FLATBUFFER:
-            out += encode_table(item.slots, {slot.name: fields[slot.name] for slot in item.slots if slot.name in fields})
+            encoded += encode_table(item.slots, {slot.name: fields[slot.name] for slot in item.slots if slot.name in fields})
         elif item.kind.size:
             value = fields.get(item.name, item.default)
             if item.name in lengths and item.name not in fields:
                 value = len(lengths[item.name])
             number = _number(item, value)
-            out += number.to_bytes(item.kind.size, "big", signed=number < 0)
+            encoded += number.to_bytes(item.kind.size, "big", signed=number < 0)
         else:
             text = _text(fields.get(item.name, b""))
-            out += text.ljust(item.size, b"\0") if isinstance(item.size, int) else text
-    return bytes(out)
+            encoded += text.ljust(item.size, b"\0") if isinstance(item.size, int) else text
+    return bytes(encoded)
 
 
 def _text(value: bytes | str) -> bytes:

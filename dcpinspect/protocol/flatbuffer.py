@@ -18,9 +18,9 @@ class FlatBufferError(ValueError):
     """An offset points outside the value."""
 
 
-def _read(data: bytes, form: str, size: int, at: int, what: str) -> int:
+def _read(data: bytes, form: str, size: int, at: int, item_name: str) -> int:
     if at < 0 or at + size > len(data):
-        raise FlatBufferError(f"{what} at byte {at} is outside the {len(data)} bytes of the value")
+        raise FlatBufferError(f"{item_name} at byte {at} is outside the {len(data)} bytes of the value")
     return int(unpack_from(form, data, at)[0])
 
 
@@ -34,30 +34,30 @@ def decode_table(data: bytes, slots: tuple[Slot, ...]) -> list[tuple[Slot, int |
     vtable_size = _read(data, "<H", 2, vtable, "vtable")
     if vtable_size < 4 or vtable + vtable_size > len(data):
         raise FlatBufferError(f"vtable of {vtable_size} bytes at byte {vtable} does not fit")
-    out: list[tuple[Slot, int | bool | str | bytes, int, int]] = []
+    decoded: list[tuple[Slot, int | bool | str | bytes, int, int]] = []
     for slot in slots:
         entry = 4 + 2 * slot.slot
-        where = _read(data, "<H", 2, vtable + entry, slot.name) if entry + 2 <= vtable_size else 0
-        if not where:
+        field_offset = _read(data, "<H", 2, vtable + entry, slot.name) if entry + 2 <= vtable_size else 0
+        if not field_offset:
             default: int | bool | str = bool(slot.default) if slot.kind == "bool" else "" if slot.kind == "string" else slot.default
-            out.append((slot, default, 0, 0))
+            decoded.append((slot, default, 0, 0))
             continue
-        at = table + where
+        field_start = table + field_offset
         if slot.kind == "string":
-            at += _read(data, "<I", 4, at, slot.name)
-            size = _read(data, "<I", 4, at, slot.name)
-            raw = data[at + 4 : at + 4 + size]
+            field_start += _read(data, "<I", 4, field_start, slot.name)
+            size = _read(data, "<I", 4, field_start, slot.name)
+            raw = data[field_start + 4 : field_start + 4 + size]
             if len(raw) != size:
-                raise FlatBufferError(f"{slot.name} of {size} bytes at byte {at} is outside the value")
+                raise FlatBufferError(f"{slot.name} of {size} bytes at byte {field_start} is outside the value")
             try:
-                out.append((slot, raw.decode(), at + 4, size))
+                decoded.append((slot, raw.decode(), field_start + 4, size))
             except UnicodeDecodeError:
-                out.append((slot, raw, at + 4, size))
+                decoded.append((slot, raw, field_start + 4, size))
             continue
         form, size = _SCALARS[slot.kind]
-        number = _read(data, form, size, at, slot.name)
-        out.append((slot, bool(number) if slot.kind == "bool" else number, at, size))
-    return out
+        number = _read(data, form, size, field_start, slot.name)
+        decoded.append((slot, bool(number) if slot.kind == "bool" else number, field_start, size))
+    return decoded
 
 
 def encode_table(slots: tuple[Slot, ...], values: dict[str, int | bool | str]) -> bytes:
@@ -68,28 +68,28 @@ def encode_table(slots: tuple[Slot, ...], values: dict[str, int | bool | str]) -
     sizes = {"u64": 8, "u32": 4, "bool": 1, "string": 4}
     table = (4 + vtable_size + 7) // 8 * 8
     offsets: dict[int, int] = {}
-    at = 4
+    field_offset = 4
     for slot in sorted(present, key=lambda slot: -sizes[slot.kind]):
         size = sizes[slot.kind]
-        at = (at + size - 1) // size * size
-        offsets[slot.slot] = at
-        at += size
-    table_size = at
-    out = bytearray(table + (table_size + 3) // 4 * 4)
-    out[0:4] = table.to_bytes(4, "little")
+        field_offset = (field_offset + size - 1) // size * size
+        offsets[slot.slot] = field_offset
+        field_offset += size
+    table_size = field_offset
+    encoded = bytearray(table + (table_size + 3) // 4 * 4)
+    encoded[0:4] = table.to_bytes(4, "little")
     vtable = table - vtable_size
-    out[vtable : vtable + 2] = vtable_size.to_bytes(2, "little")
-    out[vtable + 2 : vtable + 4] = table_size.to_bytes(2, "little")
-    out[table : table + 4] = vtable_size.to_bytes(4, "little")
+    encoded[vtable : vtable + 2] = vtable_size.to_bytes(2, "little")
+    encoded[vtable + 2 : vtable + 4] = table_size.to_bytes(2, "little")
+    encoded[table : table + 4] = vtable_size.to_bytes(4, "little")
     for slot in present:
-        place = vtable + 4 + 2 * slot.slot
-        out[place : place + 2] = offsets[slot.slot].to_bytes(2, "little")
-        where = table + offsets[slot.slot]
+        vtable_entry = vtable + 4 + 2 * slot.slot
+        encoded[vtable_entry : vtable_entry + 2] = offsets[slot.slot].to_bytes(2, "little")
+        field_start = table + offsets[slot.slot]
         value = values[slot.name]
         if isinstance(value, str):
             text = value.encode()
-            out[where : where + 4] = (len(out) - where).to_bytes(4, "little")
-            out += len(text).to_bytes(4, "little") + text + b"\0" * (4 - len(text) % 4)
+            encoded[field_start : field_start + 4] = (len(encoded) - field_start).to_bytes(4, "little")
+            encoded += len(text).to_bytes(4, "little") + text + b"\0" * (4 - len(text) % 4)
         else:
-            out[where : where + sizes[slot.kind]] = int(value).to_bytes(sizes[slot.kind], "little")
-    return bytes(out)
+            encoded[field_start : field_start + sizes[slot.kind]] = int(value).to_bytes(sizes[slot.kind], "little")
+    return bytes(encoded)

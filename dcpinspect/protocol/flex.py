@@ -135,24 +135,24 @@ def framing_faults(side: MessageSide, data: bytes) -> Iterator[tuple[Severity, s
     """Yields what is wrong with framing extras: how bad it is, the path of the field, its offset, and why."""
     frames, used = decode_frames(data)
     for frame in frames:
-        known = frame_spec(side, frame.id)
-        if known is None:
+        known_frame = frame_spec(side, frame.id)
+        if known_frame is None:
             yield "note", f"framing_extras.frame_{frame.id}", frame.offset, f"framing extras with the unknown id {frame.id}"
-        elif not known.allows(len(frame.data)):
-            yield "error", f"framing_extras.{known.name}", frame.offset, f"{known.name} of {len(frame.data)} bytes"
+        elif not known_frame.allows(len(frame.data)):
+            yield "error", f"framing_extras.{known_frame.name}", frame.offset, f"{known_frame.name} of {len(frame.data)} bytes"
     if used < len(data):
         yield "error", "framing_extras", used, "framing extras end inside an element"
 
 
 def encode_frames(frames: Iterable[tuple[int, bytes]]) -> bytes:
     """Returns framing extras of (id, data) pairs; the way back from ``decode_frames``."""
-    out = bytearray()
+    encoded = bytearray()
     for frame_id, data in frames:
         id_nibble, size_nibble = min(frame_id, ESCAPE), min(len(data), ESCAPE)
-        out.append(id_nibble << 4 | size_nibble)
+        encoded.append(id_nibble << 4 | size_nibble)
         if id_nibble == ESCAPE:
-            out.append(frame_id - ESCAPE)
+            encoded.append(frame_id - ESCAPE)
         if size_nibble == ESCAPE:
-            out.append(len(data) - ESCAPE)
-        out += data
-    return bytes(out)
+            encoded.append(len(data) - ESCAPE)
+        encoded += data
+    return bytes(encoded)

@@ -53,9 +53,9 @@ _HTTP_STARTS = b"GE HE PO PU DE OP TR CO PA PR HT"
 
 
 def _starts(*pairs: bytes) -> npt.NDArray[np.bool_]:
-    found = np.zeros(1 << 16, np.bool_)
-    found[[start[0] << 8 | start[1] for start in pairs]] = True
-    return found
+    is_start = np.zeros(1 << 16, np.bool_)
+    is_start[[start[0] << 8 | start[1] for start in pairs]] = True
+    return is_start
 
 
 _BEGINS_HTTP = _starts(*_HTTP_STARTS.split())
@@ -64,9 +64,11 @@ _BEGINS_LINE = _starts(*_LINE_STARTS.split(), b"\r\n") | _BEGINS_HTTP
 
 def begins_http(data: Bytes, start: Column) -> npt.NDArray[np.bool_]:
     """Returns, for pieces of ``data``, whether their first two letters are those of a line of HTTP."""
-    at = np.minimum(start, max(0, len(data) - 2))
-    found: npt.NDArray[np.bool_] = _BEGINS_HTTP[data[at].astype(np.int64) << 8 | data[at + 1]] if len(data) > 1 else start < 0
-    return found
+    letters_start = np.minimum(start, max(0, len(data) - 2))
+    begins: npt.NDArray[np.bool_] = (
+        _BEGINS_HTTP[data[letters_start].astype(np.int64) << 8 | data[letters_start + 1]] if len(data) > 1 else start < 0
+    )
+    return begins
 
 
 def is_http(data: Bytes) -> bool:
@@ -79,18 +81,18 @@ def may_be_foreign(data: Bytes, start: Column, end: Column) -> npt.NDArray[np.bo
 
     This holds for everything that a ``Recogniser`` would name, and for some more.
     """
-    found = np.zeros(len(start), dtype=np.bool_)
+    is_foreign = np.zeros(len(start), dtype=np.bool_)
     if len(data) < 3:
-        return ~found
+        return ~is_foreign
     lines = 1 + np.flatnonzero(data[:-2] == ord("\n"))
-    at = np.concatenate((start, lines))
-    at = at[at + 2 <= len(data)]
-    at = at[_BEGINS_LINE[data[at].astype(np.int64) << 8 | data[at + 1]]]
+    line_start = np.concatenate((start, lines))
+    line_start = line_start[line_start + 2 <= len(data)]
+    line_start = line_start[_BEGINS_LINE[data[line_start].astype(np.int64) << 8 | data[line_start + 1]]]
     kind, version, minor = data[:-2], data[1:-1], data[2:]
     records = np.flatnonzero((kind >= 0x14) & (kind <= 0x17) & (version == 3) & (minor <= 4))
-    found[np.searchsorted(start, np.concatenate((at, records)), "right") - 1] = True
-    found |= (end - start < 3) & (data[start] == _HANDSHAKE)
-    return found
+    is_foreign[np.searchsorted(start, np.concatenate((line_start, records)), "right") - 1] = True
+    is_foreign |= (end - start < 3) & (data[start] == _HANDSHAKE)
+    return is_foreign
 
 
 _RECORD = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")
@@ -180,12 +182,12 @@ class Recogniser:
             start = end
         self._read_line(piece[start:])
 
-    def _read_line(self, part: bytes) -> None:
+    def _read_line(self, line_bytes: bytes) -> None:
         """Takes more of the current line. The middle of a long line is dropped: its beginning tells what it is."""
-        if self._line is None or _OTHER_BYTES.search(part):
+        if self._line is None or _OTHER_BYTES.search(line_bytes):
             self._line = None
             return
-        line = self._line + part
+        line = self._line + line_bytes
         if len(line) > _MAX_LINE + 2:
             self._line = None if b"\r" in line[_MAX_LINE:-2] else line[:_MAX_LINE] + line[-2:]
         else:
@@ -204,7 +206,7 @@ class Recogniser:
 
     def _meet_record(self, at: int, after: int) -> None:
         if self._due is None or len(self._due) >= _MAX_DUE:
-            self._due = {place: count for place, count in (self._due or {}).items() if place >= at}
+            self._due = {due_offset: count for due_offset, count in (self._due or {}).items() if due_offset >= at}
         count = self._due.pop(at, 0) + 1
         if at == self._whole:
             self._whole = after

@@ -64,9 +64,9 @@ class Framed:
     unfinished: int = 0
     """Bytes of a message whose end never came; only at the end of the direction."""
 
-    def only(self, wanted: Mask) -> Framed:
+    def only(self, is_wanted: Mask) -> Framed:
         """Returns some of these messages, of which no bytes are missing."""
-        columns = {name: getattr(self, name)[wanted] for name in (*_NUMBERS, "heuristic") if not name.startswith("missing")}
+        columns = {name: getattr(self, name)[is_wanted] for name in (*_NUMBERS, "heuristic") if not name.startswith("missing")}
         return replace(self, **columns)
 
 
@@ -75,21 +75,23 @@ _NO_COLUMNS: dict[str, Any] = dict.fromkeys(_NUMBERS, NO_NUMBERS)
 NOTHING = Framed(data=np.empty(0, np.uint8), heuristic=np.empty(0, np.bool_), **_NO_COLUMNS)
 
 
-def joined(parts: Sequence[Framed]) -> Framed:
+def joined(framed_stretches: Sequence[Framed]) -> Framed:
     """Joins messages of consecutive stretches, or of several directions, over one buffer; what was skipped is left out."""
-    if len(parts) < 2:
-        return parts[0] if parts else NOTHING
-    sizes = np.array([len(part.data) for part in parts], dtype=np.int64)
-    counts = np.array([len(part.start) for part in parts], dtype=np.int64)
+    if len(framed_stretches) < 2:
+        return framed_stretches[0] if framed_stretches else NOTHING
+    sizes = np.array([len(framed.data) for framed in framed_stretches], dtype=np.int64)
+    counts = np.array([len(framed.start) for framed in framed_stretches], dtype=np.int64)
     shifts = {"start": (np.cumsum(sizes) - sizes).tolist(), "missing_row": (np.cumsum(counts) - counts).tolist()}
     numbers: dict[str, Any] = {}
     for name in _NUMBERS:
-        columns = [getattr(part, name) for part in parts]
+        columns = [getattr(framed, name) for framed in framed_stretches]
         if name in shifts:
             columns = [column + shift for column, shift in zip(columns, shifts[name], strict=True)]
         numbers[name] = np.concatenate(columns)
     return Framed(
-        data=np.concatenate([part.data for part in parts]), heuristic=np.concatenate([part.heuristic for part in parts]), **numbers
+        data=np.concatenate([framed.data for framed in framed_stretches]),
+        heuristic=np.concatenate([framed.heuristic for framed in framed_stretches]),
+        **numbers,
     )
 
 
@@ -181,9 +183,9 @@ class Accounts:
             row[_FAULT + 1 : _FAULT + 4] = np.frombuffer(header, np.int64)
         order = 0
         for reason, size in reversed(account.reasons.items()):
-            place = REASONS.index(reason)
-            row[_REASONS + place] = size
-            order = order << _DIGIT | place + 1
+            reason_number = REASONS.index(reason)
+            row[_REASONS + reason_number] = size
+            order = order << _DIGIT | reason_number + 1
         row[_ORDER] = order
 
     def put_all(self, accounts: BriefAccounts) -> None:
@@ -196,46 +198,53 @@ class Accounts:
     def leave(self, numbers: Sequence[int]) -> None:
         """Drops accounts that nobody asks for any more; ``left`` adds them up."""
         for number in numbers:
-            one, whole = self.get(number), self.left[number % 2]
-            whole.messages, whole.unfinished = whole.messages + one.messages, whole.unfinished + one.unfinished
-            for reason, size in one.reasons.items():
-                whole.skip(size, reason)
+            account, total = self.get(number), self.left[number % 2]
+            total.messages, total.unfinished = total.messages + account.messages, total.unfinished + account.unfinished
+            for reason, size in account.reasons.items():
+                total.skip(size, reason)
         self._brief[[number for number in numbers if number < len(self._brief)]] = 0
         staying = np.ones(len(self._rows), dtype=np.bool_)
         staying[[number for number in numbers if number < len(staying)]] = False
         self._rows = only(self._rows, np.flatnonzero(staying & self._rows.any(axis=1)))
 
-    def sizes(self, numbers: Column, others: Mapping[int, FramingAccount]) -> FramingSizes:
-        """Returns the sizes of the directions with these numbers, in order; ``others``: accounts of directions that have not ended."""
+    def sizes(self, numbers: Column, open_accounts: Mapping[int, FramingAccount]) -> FramingSizes:
+        """Returns the sizes of the directions with these numbers, in order; ``open_accounts``: those of directions that go on."""
         pieces = [self._sizes(numbers[begin : begin + TOGETHER]) for begin in range(0, max(1, len(numbers)), TOGETHER)]
-        found = FramingSizes(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
-        known = np.fromiter(others, np.int64, len(others))
-        for place, number in zip(np.searchsorted(numbers, known).tolist(), known.tolist(), strict=True):
-            if place < len(numbers) and numbers[place] == number:
-                one = others[number]
-                strange = sum(size for reason, size in one.reasons.items() if reason in NAMES)
-                sizes = one.messages, one.skipped - strange, strange, one.reasons.get(HTTP, 0), one.unfinished, one.first_fault is not None
-                for column, size in zip(found, sizes, strict=True):
-                    column[place] = size
-        return found
+        framing_sizes = FramingSizes(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
+        open_numbers = np.fromiter(open_accounts, np.int64, len(open_accounts))
+        for row, number in zip(np.searchsorted(numbers, open_numbers).tolist(), open_numbers.tolist(), strict=True):
+            if row < len(numbers) and numbers[row] == number:
+                account = open_accounts[number]
+                strange = sum(size for reason, size in account.reasons.items() if reason in NAMES)
+                sizes = (
+                    account.messages,
+                    account.skipped - strange,
+                    strange,
+                    account.reasons.get(HTTP, 0),
+                    account.unfinished,
+                    account.first_fault is not None,
+                )
+                for column, size in zip(framing_sizes, sizes, strict=True):
+                    column[row] = size
+        return framing_sizes
 
     def _sizes(self, numbers: Column) -> FramingSizes:
         code = np.where(numbers < len(self._brief), self._brief[np.minimum(numbers, len(self._brief) - 1)], 0).astype(np.int64)
         did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
         foreign, has_fault = size * np.isin(did - _SKIPPED, _FOREIGN), np.zeros(len(numbers), np.bool_)
         http, begun = size * (did == _SKIPPED + _HTTP), size * (did == _BEGAN)
-        found = FramingSizes(size * (did == _SAID), size * (did >= _SKIPPED) - foreign, foreign, http, begun, has_fault)
-        here = np.flatnonzero(numbers < len(self._rows))  # in a flood few directions have rows
-        rows = self._rows[numbers[here]]
+        framing_sizes = FramingSizes(size * (did == _SAID), size * (did >= _SKIPPED) - foreign, foreign, http, begun, has_fault)
+        with_row = np.flatnonzero(numbers < len(self._rows))  # in a flood few directions have rows
+        rows = self._rows[numbers[with_row]]
         reasons = rows[:, _REASONS:]
         strange = reasons[:, _FOREIGN].sum(axis=1)
-        foreign[here] += strange
-        http[here] += reasons[:, _HTTP]
-        found.messages[here] += rows[:, _MESSAGES]
-        found.skipped[here] += reasons.sum(axis=1) - strange
-        found.unfinished[here] += rows[:, _UNFINISHED]
-        has_fault[here] = rows[:, _FAULT] != 0
-        return found
+        foreign[with_row] += strange
+        http[with_row] += reasons[:, _HTTP]
+        framing_sizes.messages[with_row] += rows[:, _MESSAGES]
+        framing_sizes.skipped[with_row] += reasons.sum(axis=1) - strange
+        framing_sizes.unfinished[with_row] += rows[:, _UNFINISHED]
+        has_fault[with_row] = rows[:, _FAULT] != 0
+        return framing_sizes
 
     def messages(self, numbers: Column) -> Column:
         """Returns the bytes in messages, for directions that said messages and nothing else."""
@@ -260,8 +269,8 @@ class Accounts:
         messages, unfinished, first_hole, first_skipped, fault, _, _, _, order, *sizes = row.tolist()
         reasons = {}
         while order:
-            place = (order & (1 << _DIGIT) - 1) - 1
-            reasons[REASONS[place]] = sizes[place]
+            reason_number = (order & (1 << _DIGIT) - 1) - 1
+            reasons[REASONS[reason_number]] = sizes[reason_number]
             order >>= _DIGIT
         return FramingAccount(
             messages=messages,

@@ -61,14 +61,16 @@ class Framer:
         "_unfinished",
     )  # fmt: skip
 
-    def __init__(self, legal: LegalExtras = default_legal_extras, known: KnownStreams | None = None, *, is_doubted: bool = False) -> None:
-        """``known``: the streams of the connection; feed the client's direction first.
+    def __init__(
+        self, legal: LegalExtras = default_legal_extras, known_streams: KnownStreams | None = None, *, is_doubted: bool = False
+    ) -> None:
+        """``known_streams``: the streams of the connection; feed the client's direction first.
 
         ``is_doubted``: the stream may be of any protocol; it must begin with a header as plausible as one after a hole.
         """
         self._account: FramingAccount | None = None
         self._legal = legal
-        self._known = known if known is not None else KnownStreams()
+        self._known = known_streams if known_streams is not None else KnownStreams()
         self._memo = NO_NUMBERS  # made for the first message
         self._is_doubted = is_doubted
         self._held: Stretch | None = None
@@ -90,10 +92,10 @@ class Framer:
         self._unfinished = 0
 
     @classmethod
-    def resumed(cls, known: KnownStreams, messages: int, release: int, *, is_producing: bool) -> Framer:
+    def resumed(cls, known_streams: KnownStreams, messages: int, release: int, *, is_producing: bool) -> Framer:
         """Returns a framer that has framed so many bytes of messages from the first byte on, and nothing else; packet ``release`` brought
         the first. ``is_producing``: some of them are messages that a producer sends in streams."""
-        framer = cls(known=known)
+        framer = cls(known=known_streams)
         framer._begun, framer._recogniser = True, None
         framer.account.messages = messages
         framer._producing = is_producing
@@ -211,33 +213,33 @@ class Framer:
         """Frames the messages in ``stretch`` and keeps its rest. ``settle``: a trial ends here if it may."""
         walk = Walk(stretch)
         headers = Headers(walk.data, walk.offset, walk.holes, self._legal)
-        at = stretch.offset
+        offset = stretch.offset
         if self._is_doubted and (self._trial is not None or final or len(walk.data) >= HEADER):
             self._look_at_beginning(walk)
         while True:
             if self._trial is not None:
                 verdict = self._trial.look(headers, walk.release_at, final=final, settle=settle)
                 if self._is_foreign(verdict.decided if verdict else stretch.end):
-                    self._pass_over(at, stretch.end, walk.holes)
+                    self._pass_over(offset, stretch.end, walk.holes)
                     return
                 if verdict is None:
-                    at = self._search_on(walk, at, stretch.end if final else max(at, self._trial.keep), final=final)
+                    offset = self._search_on(walk, offset, stretch.end if final else max(offset, self._trial.keep), final=final)
                     break
-                at = self._believe(walk, at, verdict, stretch)
-            at, why = self._follow(walk, at)
+                offset = self._believe(walk, offset, verdict, stretch)
+            offset, reason = self._follow(walk, offset)
             if walk.has_messages:
                 self._recogniser = None
-            if not why:
+            if not reason:
                 break
-            at = self._stumble(walk, at, why)
+            offset = self._stumble(walk, offset, reason)
         if walk.has_messages:
             walks.append(walk)
-        if final and self._trial is None and at < stretch.end:
-            self._leave_rest(walk, at, stretch.end)
+        if final and self._trial is None and offset < stretch.end:
+            self._leave_rest(walk, offset, stretch.end)
         if final:
             self._held = None
-        elif at > stretch.offset or self._held is not stretch:
-            self._held = stretch.rest(at)
+        elif offset > stretch.offset or self._held is not stretch:
+            self._held = stretch.rest(offset)
 
     def _look_at_beginning(self, walk: Walk) -> None:
         """Takes the beginning for no message if a stream that may be of any protocol does not begin with a plausible header."""
@@ -263,15 +265,15 @@ class Framer:
         self._found(verdict.start)
         return verdict.start
 
-    def _stumble(self, walk: Walk, at: int, why: str) -> int:
+    def _stumble(self, walk: Walk, at: int, reason: str) -> int:
         """Begins a trial behind ``at``, where there is no message; returns where it begins."""
-        if why == HOLE:
+        if reason == HOLE:
             start = int(walk.holes[int(np.searchsorted(walk.holes[:, 1], at, "right")), 1])
         else:
             start = at + 1
             if self._recogniser is None and at >= self._heuristic_until:
                 self._mistrust(at, walk.data[at - walk.offset :][:HEADER].tobytes())
-        self._lose(at, why, walk.release_at(at + HEADER - 1))
+        self._lose(at, reason, walk.release_at(at + HEADER - 1))
         self._lost_captured += captured(at, start, walk.holes)
         self._trial = self._new_trial(start)
         return start
@@ -293,10 +295,10 @@ class Framer:
 
     def _is_foreign(self, decided: int) -> bool:
         """Returns whether the direction began as another protocol, before stream offset ``decided`` said otherwise."""
-        found = self._recogniser.certain() if self._recogniser is not None else None
-        if found is None or found[1] > decided:
+        foreign_protocol = self._recogniser.certain() if self._recogniser is not None else None
+        if foreign_protocol is None or foreign_protocol[1] > decided:
             return False
-        self._reason = found[0]
+        self._reason = foreign_protocol[0]
         return True
 
     def _name_foreign(self) -> bool:

@@ -80,15 +80,15 @@ def header_faults(magic: int, opcode: int, framing: int, extras: int, key: int, 
     """
     if magic not in (_REQUEST, _RESPONSE, _FLEX_REQUEST, _FLEX_RESPONSE, _SERVER_REQUEST, _SERVER_RESPONSE):
         return BAD_MAGIC  # nothing else counts
-    found = LENGTH_MISMATCH if framing + extras + key > body else 0
+    faults = LENGTH_MISMATCH if framing + extras + key > body else 0
     if datatype & UNDEFINED:
-        found |= UNDEFINED_DATATYPE
+        faults |= UNDEFINED_DATATYPE
     if body > MAX_BODY:
-        found |= OVERSIZED_BODY
+        faults |= OVERSIZED_BODY
     may_lack = (opcode == _DELETION and extras == 21) or (opcode == _EXPIRATION and extras == 20)
     if may_lack and magic == _FLEX_REQUEST and framing == 0 and first == _STREAM_ID and body >= _STREAM_ID_SIZE + extras + key:
-        found |= UNDECLARED_STREAM_ID
-    return found
+        faults |= UNDECLARED_STREAM_ID
+    return faults
 
 
 def faults_of(header: Header, body: bytes) -> int:

@@ -48,15 +48,15 @@ def parse_hex(text: str) -> list[bytes]:
 def _literal(text: str) -> bytes | None:
     """Returns the bytes of ``{0x80, 86, …}``, with what ``xxd -i`` writes around it, of ``b'…'``, or of base64 that begins as a message
     does; None for other text."""
-    found = _BRACES.search(text)
-    if found is not None:
-        words = found[1].replace(",", " ").split()
+    match = _BRACES.search(text)
+    if match is not None:
+        words = match[1].replace(",", " ").split()
         numbers = [int(word, 16) if word[:2] in ("0x", "0X") else int(word) for word in words if _OCTET.fullmatch(word)]
         return bytes(numbers) if numbers and len(numbers) == len(words) and max(numbers) < 256 else None
-    found = _PYTHON.fullmatch(text.strip())
-    if found is not None:
+    match = _PYTHON.fullmatch(text.strip())
+    if match is not None:
         try:
-            value = ast.literal_eval(found[1])
+            value = ast.literal_eval(match[1])
         except (ValueError, SyntaxError, MemoryError):
             return None
         return value if isinstance(value, bytes) and value else None
@@ -82,21 +82,21 @@ def _od(lines: list[str]) -> bytes | None:
 
 def _od_bytes(rows: Sequence[re.Match[str] | None], base: int) -> bytes:
     """Returns the bytes of rows. Raises ValueError if the offsets, in that base, do not count the bytes."""
-    out, row, is_squeezed = bytearray(), b"", False
-    for found in rows:
-        if found is None:
+    dumped_bytes, row, is_squeezed = bytearray(), b"", False
+    for match in rows:
+        if match is None:
             is_squeezed = True
             continue
-        left_out = int(found[1], base) - len(out)
+        left_out = int(match[1], base) - len(dumped_bytes)
         if is_squeezed and row and 0 < left_out <= MAX_REPEATED:
-            out += (row * (left_out // len(row) + 1))[:left_out]
-        elif not found[2] and -8 < left_out < 0:
-            del out[left_out:]  # the last word was filled up
+            dumped_bytes += (row * (left_out // len(row) + 1))[:left_out]
+        elif not match[2] and -8 < left_out < 0:
+            del dumped_bytes[left_out:]  # the last word was filled up
         elif left_out:
             raise ValueError
-        row, is_squeezed = b"".join(_od_word(word) for word in found[2].split()), False
-        out += row
-    return bytes(out)
+        row, is_squeezed = b"".join(_od_word(word) for word in match[2].split()), False
+        dumped_bytes += row
+    return bytes(dumped_bytes)
 
 
 def _od_word(word: str) -> bytes:
@@ -118,11 +118,11 @@ def _dump(lines: list[str]) -> list[bytes]:
     row = b""
     is_squeezed = False
     for line in lines:
-        found = _OFFSET.match(line)
-        if found is None:
+        match = _OFFSET.match(line)
+        if match is None:
             is_squeezed = line.strip() == "*"
             continue
-        offset, data = int(found[1], 16), _dump_line(line[found.end() :])
+        offset, data = int(match[1], 16), _dump_line(line[match.end() :])
         if not packets or (offset == 0 and data):
             packets.append(bytearray())
             first = offset
@@ -137,28 +137,28 @@ def _dump(lines: list[str]) -> list[bytes]:
     return [bytes(packet) for packet in packets if packet] if packets and is_counted else []
 
 
-def _dump_line(rest: str) -> bytes:
+def _dump_line(line_text: str) -> bytes:
     """Returns the hex column of one line of a dump: it is between the offset and two blanks, or a bar, before the letters."""
-    has_bars = _BARS.search(rest) is not None
-    rest = rest.partition("|")[0]
-    out = bytearray()
-    at = 0
-    while (group := _GROUP.match(rest, at)) and len(group[0]) % 2 == 0:
-        out += bytes.fromhex(group[0])
-        at = group.end()
-        blanks = len(rest) - at - len(rest[at:].lstrip(" "))
-        at += blanks
+    has_bars = _BARS.search(line_text) is not None
+    line_text = line_text.partition("|")[0]
+    dumped_bytes = bytearray()
+    column = 0
+    while (group := _GROUP.match(line_text, column)) and len(group[0]) % 2 == 0:
+        dumped_bytes += bytes.fromhex(group[0])
+        column = group.end()
+        blanks = len(line_text) - column - len(line_text[column:].lstrip(" "))
+        column += blanks
         # hexdump -C and older Wireshark put two blanks in the middle of 16 bytes; all programs put them before the letters.
-        if blanks > 1 and not has_bars and not (blanks == 2 and len(out) == 8 and _SECOND_HALF.match(rest, at)):
+        if blanks > 1 and not has_bars and not (blanks == 2 and len(dumped_bytes) == 8 and _SECOND_HALF.match(line_text, column)):
             break
-    return bytes(out)
+    return bytes(dumped_bytes)
 
 
 def _plain_line(line: str, number: int) -> bytes:
     line = re.sub(r"[0\\]x", "  ", line)
-    other = _OTHER.search(line)
-    if other is not None:
-        raise HexError(f"{other[0]!r} in line {number}, column {other.start() + 1} is no hex digit")
+    wrong_letter = _OTHER.search(line)
+    if wrong_letter is not None:
+        raise HexError(f"{wrong_letter[0]!r} in line {number}, column {wrong_letter.start() + 1} is no hex digit")
     groups = _GROUP.findall(line)
     if len(groups) > 1:
         groups = [group.zfill(2) for group in groups]

@@ -24,42 +24,42 @@ def is_json_text(text: bytes) -> bool:
         text.decode()
     except UnicodeDecodeError:
         return False
-    at, opened = 0, bytearray()
+    at, open_brackets = 0, bytearray()
     while at >= 0:
-        depth = len(opened)
-        at = _begin(text, at, opened)
-        if at >= 0 and len(opened) == depth:
-            at = _close(text, at, opened)
-            if at >= 0 and not opened:
+        depth = len(open_brackets)
+        at = _begin(text, at, open_brackets)
+        if at >= 0 and len(open_brackets) == depth:
+            at = _close(text, at, open_brackets)
+            if at >= 0 and not open_brackets:
                 return _REST.fullmatch(text, at) is not None
-        if at >= 0 and opened[-1] == _OPEN_OBJECT:
+        if at >= 0 and open_brackets[-1] == _OPEN_OBJECT:
             at = _end(_KEY.match(text, at))
     return False
 
 
-def _end(found: re.Match[bytes] | None) -> int:
-    return -1 if found is None else found.end()
+def _end(match: re.Match[bytes] | None) -> int:
+    return -1 if match is None else match.end()
 
 
-def _begin(text: bytes, at: int, opened: bytearray) -> int:
-    """Returns where the value at ``at`` ends; where its inside begins if it has one, which is then noted in ``opened``; -1 for no value."""
+def _begin(text: bytes, at: int, open_brackets: bytearray) -> int:
+    """Returns where the value at ``at`` ends; where its inside begins if it has one, noted in ``open_brackets``; -1 for no value."""
     at = _end(_VALUE.match(text, at))
     if at < 0 or (kind := text[at - 1]) not in (_OPEN_ARRAY, _OPEN_OBJECT):
         return at
     nothing = _end(_NOTHING.match(text, at))
     if nothing < 0:
-        opened.append(kind)
+        open_brackets.append(kind)
         return at
     return nothing if text[nothing - 1] == kind + 2 else -1
 
 
-def _close(text: bytes, at: int, opened: bytearray) -> int:
+def _close(text: bytes, at: int, open_brackets: bytearray) -> int:
     """Returns where it goes on behind a value: behind a comma, or at the end of the outermost value. What ends before is taken off
-    ``opened``. -1 for neither."""
-    while opened:
+    ``open_brackets``. -1 for neither."""
+    while open_brackets:
         at = _end(_NEXT.match(text, at))
         if at < 0 or text[at - 1] == _COMMA:
             return at
-        if text[at - 1] != opened.pop() + 2:
+        if text[at - 1] != open_brackets.pop() + 2:
             return -1
     return at

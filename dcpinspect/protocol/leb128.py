@@ -33,20 +33,20 @@ def is_refused_in_key(number: int, used: int, size: int) -> bool:
 
 def decode_leb128(data: bytes | memoryview) -> tuple[int, int] | None:
     """Returns (number, bytes used) of the id at the start of ``data``; None if there is no valid id."""
-    found = id_at(data, 0, len(data))
-    return None if found < 0 else (found >> 3, found & 7)
+    id_and_size = id_at(data, 0, len(data))
+    return None if id_and_size < 0 else (id_and_size >> 3, id_and_size & 7)
 
 
 def encode_leb128(number: int) -> bytes:
     """Returns the shortest form of a u32; the way back from ``decode_leb128``."""
     if not 0 <= number <= 0xFFFF_FFFF:
         raise ValueError(f"{number} is not a collection id: 0 to 4294967295 are")
-    out = bytearray()
+    encoded = bytearray()
     while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    out.append(number)
-    return bytes(out)
+    encoded.append(number)
+    return bytes(encoded)
 
 
 @kernel("void(octets, octets, int64[::1], int64[::1], int64[::1], int64[::1])")
@@ -55,6 +55,6 @@ def read_collection_ids(data: Octets, is_keyed: Octets, start: Ints, size: Ints,
     for i in range(len(start)):
         if is_keyed[i] == 0 or size[i] <= 0:
             continue
-        found = id_at(data, start[i], start[i] + size[i])
-        number[i] = found >> 3
-        used[i] = -1 if found < 0 or is_refused_in_key(found >> 3, found & 7, size[i]) else found & 7
+        id_and_size = id_at(data, start[i], start[i] + size[i])
+        number[i] = id_and_size >> 3
+        used[i] = -1 if id_and_size < 0 or is_refused_in_key(id_and_size >> 3, id_and_size & 7, size[i]) else id_and_size & 7

@@ -33,9 +33,9 @@ def cas_time(cas: int) -> str | None:
     return utc(*divmod(nanoseconds, 1_000_000_000)) if 1_200_000_000 <= nanoseconds // 1_000_000_000 < 4_102_444_800 else None
 
 
-def collection_name(collection: int, state: Collections, known: str | None = None) -> str:
-    """Returns a collection in words, with ``known`` as its name, and with a note if it is only inferred that collections are on."""
-    name = "default collection" if collection == 0 else known or f"collection 0x{collection:x}"
+def collection_name(collection: int, state: Collections, known_name: str | None = None) -> str:
+    """Returns a collection in words, with ``known_name`` as its name, and with a note if it is only inferred that collections are on."""
+    name = "default collection" if collection == 0 else known_name or f"collection 0x{collection:x}"
     return f"{name}, inferred" if state == "inferred" else name
 
 
@@ -44,10 +44,10 @@ def stream_id_in(text: bytes, key: str) -> int | None:
     import orjson  # deferred: not every command shows values
 
     try:
-        found = orjson.loads(text)
+        document = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    number = found.get(key) if isinstance(found, dict) else None
+    number = document.get(key) if isinstance(document, dict) else None
     return number if type(number) is int and 0 <= number <= _MAX_STREAM_ID else None
 
 
@@ -56,12 +56,12 @@ def json_members(text: bytes, names: Sequence[str]) -> str:
     import orjson
 
     try:
-        found = orjson.loads(text)
+        document = orjson.loads(text)
     except orjson.JSONDecodeError:
         return ""
-    members = {name: found[name] for name in names if name in found} if isinstance(found, dict) else {}
+    members = {name: document[name] for name in names if name in document} if isinstance(document, dict) else {}
     plain = {
-        name: value for name, value in members.items() if all(_is_plain(one) for one in (value if isinstance(value, list) else [value]))
+        name: value for name, value in members.items() if all(_is_plain(item) for item in (value if isinstance(value, list) else [value]))
     }
     return orjson.dumps(plain).decode() if plain else ""
 
@@ -85,10 +85,10 @@ def are_json(data: memoryview, start: Rows, size: Rows) -> Mask:
     """Returns, for each place and size, whether ``json_error`` finds nothing there."""
     import orjson
 
-    found: Mask = np.ones(len(start), dtype=np.bool_)
+    is_json: Mask = np.ones(len(start), dtype=np.bool_)
     for number, (at, end) in enumerate(zip(start.tolist(), (start + size).tolist(), strict=True)):
         try:
             orjson.loads(data[at:end])
         except orjson.JSONDecodeError:
-            found[number] = False
-    return found
+            is_json[number] = False
+    return is_json

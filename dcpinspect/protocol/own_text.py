@@ -81,10 +81,10 @@ def stream_options(text: bytes, _: bytes, replace: Replace) -> bytes:
     import orjson  # deferred: not every command shows values
 
     try:
-        found = orjson.loads(text)
+        document = orjson.loads(text)
     except orjson.JSONDecodeError:
         return replace(text)
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return replace(text)
 
     def told(value: Any) -> Any:
@@ -101,16 +101,16 @@ def stream_options(text: bytes, _: bytes, replace: Replace) -> bytes:
             return replace(text).decode()
 
     def members(values: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
-        out: dict[str, Any] = {}
+        written: dict[str, Any] = {}
         for name, value in values.items():
             if name not in names:
-                out[replacement(name)] = replacement(value)
+                written[replacement(name)] = replacement(value)
             elif isinstance(value, list):
-                out[name] = [told(one) for one in value]
+                written[name] = [told(item) for item in value]
             else:
-                out[name] = members(value, _TRANSFER_OPTIONS) if name == "cts" and isinstance(value, dict) else told(value)
-        return out
+                written[name] = members(value, _TRANSFER_OPTIONS) if name == "cts" and isinstance(value, dict) else told(value)
+        return written
 
-    out = orjson.dumps(members(found, _OPTIONS))
+    written = orjson.dumps(members(document, _OPTIONS))
     # A member that is there twice has two values, of which only one was looked at.
-    return text if text.translate(None, _BLANKS) == out else out
+    return text if text.translate(None, _BLANKS) == written else written

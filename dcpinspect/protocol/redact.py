@@ -53,7 +53,11 @@ class Redactor:
     def message(self, message: Message) -> Message:
         """Replaces what is private in a message, which nobody else may use; the bytes of the wire become zeros there."""
         data, key = bytearray(message.data), message.key or b""
-        wrong = {one.rule == _OF_FRAMING for one in message.problems if one.rule in _UNDIVIDED and one.severity == "error"}
+        wrong = {
+            wrong_problem.rule == _OF_FRAMING
+            for wrong_problem in message.problems
+            if wrong_problem.rule in _UNDIVIDED and wrong_problem.severity == "error"
+        }
         framed = HEADER_SIZE + message.framing_size
         fields = [
             self._field(field, data, key, is_private=False, is_divided=field.offset < HEADER_SIZE or (field.offset < framed) not in wrong)
@@ -86,40 +90,40 @@ class Redactor:
             if spec.kind.size:
                 return self._number(field, data) if is_private else field
         is_frames = field.name == "framing_extras"
-        parts = tuple(
+        inner_fields = tuple(
             # Elements of framing extras: known ones say what is private in them.
             self._field(
-                part, data, key, is_private=is_private and not (is_frames and (part.fields or part.size == 1)), is_divided=is_divided
+                inner, data, key, is_private=is_private and not (is_frames and (inner.fields or inner.size == 1)), is_divided=is_divided
             )
-            for part in field.fields
+            for inner in field.fields
         )
         if is_private and spec is not None and spec.shown is not None:
             return self._with_own_words(field, spec, data, key)
-        if is_private and field.raw and (not parts or spec is None or spec.kind in _CONTAINERS):
-            return self._replaced(field, parts, data)
-        if all(before is after for before, after in zip(field.fields, parts, strict=True)):
+        if is_private and field.raw and (not inner_fields or spec is None or spec.kind in _CONTAINERS):
+            return self._replaced(field, inner_fields, data)
+        if all(before is after for before, after in zip(field.fields, inner_fields, strict=True)):
             return field
-        raw = _spliced(field, parts)
-        value = parts[-1].value if spec is not None and spec.kind is FieldKind.KEY else raw if field.value is not None else None
-        return dataclasses.replace(field, raw=raw, value=value, fields=parts)
+        raw = _spliced(field, inner_fields)
+        value = inner_fields[-1].value if spec is not None and spec.kind is FieldKind.KEY else raw if field.value is not None else None
+        return dataclasses.replace(field, raw=raw, value=value, fields=inner_fields)
 
-    def _replaced(self, field: FieldValue, parts: tuple[FieldValue, ...], data: bytearray) -> FieldValue:
+    def _replaced(self, field: FieldValue, inner_fields: tuple[FieldValue, ...], data: bytearray) -> FieldValue:
         """Returns a copy of a field that is private as a whole, with everything replaced."""
         name = field.name if field.label != "xattr" else self._text(field.name)
         value = self._text(field.value) if isinstance(field.value, str | bytes) else None
         _overwrite(field, data)
-        return dataclasses.replace(field, name=name, raw=self.replacement(field.raw), value=value, fields=parts, redacted=True)
+        return dataclasses.replace(field, name=name, raw=self.replacement(field.raw), value=value, fields=inner_fields, redacted=True)
 
     def _with_own_words(self, field: FieldValue, spec: Field, data: bytearray, key: bytes) -> FieldValue:
         """Returns the field itself, or a copy of which only the protocol's own words are left."""
         # Where bytes are missing there is no value; where they are compressed, only the value is readable.
         text = field.value if isinstance(field.value, bytes) else field.value.encode() if isinstance(field.value, str) else field.raw
-        told = self.told(spec, text, key)
-        if told == text:
+        public_text = self.told(spec, text, key)
+        if public_text == text:
             return field
         _overwrite(field, data)
-        value = None if field.value is None else told.decode(errors="replace")
-        return dataclasses.replace(field, raw=told, value=value, redacted=True)
+        value = None if field.value is None else public_text.decode(errors="replace")
+        return dataclasses.replace(field, raw=public_text, value=value, redacted=True)
 
     def _text(self, value: str | bytes) -> str:
         return self.text(value) if isinstance(value, str) else self.replacement(value).decode()
@@ -150,12 +154,12 @@ def _overwrite(field: FieldValue, data: bytearray) -> None:
         data[field.offset : end] = bytes(max(0, end - field.offset))
 
 
-def _spliced(field: FieldValue, parts: Sequence[FieldValue]) -> bytes:
+def _spliced(field: FieldValue, inner_fields: Sequence[FieldValue]) -> bytes:
     """Returns the bytes of a field, with the bytes of the fields inside it in their places."""
-    out, at = b"", 0
-    for before, after in zip(field.fields, parts, strict=True):
+    spliced, copied_to = b"", 0
+    for before, after in zip(field.fields, inner_fields, strict=True):
         if after is not before:
-            place = before.offset - field.offset
-            out += field.raw[at:place] + after.raw
-            at = place + before.size
-    return out + field.raw[at:]
+            inner_start = before.offset - field.offset
+            spliced += field.raw[copied_to:inner_start] + after.raw
+            copied_to = inner_start + before.size
+    return spliced + field.raw[copied_to:]

@@ -95,12 +95,12 @@ class KnownStreams:
             if key < ANSWERED:
                 self._add(self._named, key & 0xFFFF_FFFF, release)
 
-    def _add(self, known: dict[int, int], key: int, release: int) -> None:
-        if key in known:
+    def _add(self, streams: dict[int, int], key: int, release: int) -> None:
+        if key in streams:
             return
-        if len(known) >= self.LIMIT:
-            del known[next(iter(known))]
-        known[key] = release
+        if len(streams) >= self.LIMIT:
+            del streams[next(iter(streams))]
+        streams[key] = release
 
     def has(self, key: int, release: int) -> bool:
         """Returns whether packet ``release`` or an earlier one had shown the stream ``key``.
@@ -233,36 +233,38 @@ def _table(legal: LegalExtras) -> tuple[Bytes, Bytes]:
     table.reshape(-1)[
         [(magic << 8 | opcode) << 8 | length for magic, opcode in commands for length in legal(magic, opcode) or () if length < 256]
     ] = 1
-    said = np.zeros((256, 256), np.uint8)
-    said[[0x80, 0x08]] = _NEEDS_KEY * opcodes_with(Trait.KEY) + _OF_STREAM * OF_STREAMS
-    said[[0x08, 0x18]] |= _NEEDS_FRAMES | _IS_FLEXIBLE
-    said[0x08, [0x58, 0x59]] &= 0xFF ^ _NEEDS_FRAMES  # the stream-id that is only in the body
-    return table, said
+    traits = np.zeros((256, 256), np.uint8)
+    traits[[0x80, 0x08]] = _NEEDS_KEY * opcodes_with(Trait.KEY) + _OF_STREAM * OF_STREAMS
+    traits[[0x08, 0x18]] |= _NEEDS_FRAMES | _IS_FLEXIBLE
+    traits[0x08, [0x58, 0x59]] &= 0xFF ^ _NEEDS_FRAMES  # the stream-id that is only in the body
+    return table, traits
 
 
 def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, Column]:
     """Returns places in ``data`` where a header may begin: position, message length and stream key (-1: of no stream) of each."""
-    table, said = _table(legal)
+    table, traits = _table(legal)
     last = len(data) - HEADER + 1
     if last <= 0:
         return _NOWHERE, _NOWHERE, _NOWHERE
     magic = data[:last]
-    at = np.flatnonzero(((magic & 0xFC) == 0x80) | ((magic & 0xEF) == 0x08))
-    at = at[(data[at + 5] <= 7) & (table[data[at], data[at + 1], data[at + 4]] == 1)]
-    if not len(at):  # so it is nearly everywhere
-        return at, at, at
-    header = data[at[:, None] + _PLACES].view(_HEADER)[:, 0]
-    says = said[header["magic"], header["opcode"]]
+    header_start = np.flatnonzero(((magic & 0xFC) == 0x80) | ((magic & 0xEF) == 0x08))
+    header_start = header_start[
+        (data[header_start + 5] <= 7) & (table[data[header_start], data[header_start + 1], data[header_start + 4]] == 1)
+    ]
+    if not len(header_start):  # so it is nearly everywhere
+        return header_start, header_start, header_start
+    header = data[header_start[:, None] + _PLACES].view(_HEADER)[:, 0]
+    header_traits = traits[header["magic"], header["opcode"]]
     specific, body, key_length = (header[name].astype(np.int64) for name in ("specific", "body", "key"))
-    flexible = says >= _IS_FLEXIBLE  # then the low byte is the length of the key, and the high byte that of the frames
+    flexible = header_traits >= _IS_FLEXIBLE  # then the low byte is the length of the key, and the high byte that of the frames
     frames = np.where(flexible, key_length >> 8, 0)
     key_length = np.where(flexible, key_length & 0xFF, key_length)
     fits = (body <= MAX_BODY) & (key_length <= MAX_KEY) & (frames + header["extras"] + key_length <= body)
     fits &= specific < _MOST_SPECIFIC[header["magic"]]
-    fits &= (frames > 0) | (says & _NEEDS_FRAMES == 0)
-    fits &= (key_length > 0) | (says & _NEEDS_KEY == 0)
-    key = np.where(says & _OF_STREAM, (specific << 32) | header["opaque"], -1)
-    return at[fits], (HEADER + body)[fits], key[fits]
+    fits &= (frames > 0) | (header_traits & _NEEDS_FRAMES == 0)
+    fits &= (key_length > 0) | (header_traits & _NEEDS_KEY == 0)
+    key = np.where(header_traits & _OF_STREAM, (specific << 32) | header["opaque"], -1)
+    return header_start[fits], (HEADER + body)[fits], key[fits]
 
 
 class Headers:
@@ -317,11 +319,11 @@ class Trial:
 
     __slots__ = ("_chains", "_cursors", "_known", "_producing", "_release_at", "_scanned", "_start", "_waiting", "keep")
 
-    def __init__(self, start: int, known: KnownStreams, *, producing: bool) -> None:
+    def __init__(self, start: int, known_streams: KnownStreams, *, producing: bool) -> None:
         self.keep = start
         """Bytes before this stream offset are no longer needed."""
         self._start = start
-        self._known = known
+        self._known = known_streams
         self._producing = producing  # whether this direction carries streams: see the top of the file
         self._scanned = start  # headers that begin before this offset are dealt with
         self._chains = _NO_CHAINS  # by offset of their first header, in that order
@@ -345,10 +347,14 @@ class Trial:
     def _look(self, headers: Headers, *, final: bool, settle: bool) -> Verdict | None:
         end, holes = headers.end, headers.holes
         while self._scanned + HEADER <= end:
-            found, stop = headers.since(self._scanned)
-            for place, size, stream, is_first in found:
-                is_first |= place == self._start
-                verdict = self._pass(place, holes) or self._overdue(place + HEADER) or self._header(place, size, stream, is_first=is_first)
+            plausible, stop = headers.since(self._scanned)
+            for header_start, size, stream, is_first in plausible:
+                is_first |= header_start == self._start
+                verdict = (
+                    self._pass(header_start, holes)
+                    or self._overdue(header_start + HEADER)
+                    or self._header(header_start, size, stream, is_first=is_first)
+                )
                 if verdict:
                     return verdict
             self._scanned = stop
@@ -370,36 +376,36 @@ class Trial:
         """Stream offset after the farthest header that a chain waits for; 0 if there are no chains."""
         return max((chain.cursor + HEADER for chain in self._chains.values()), default=0)
 
-    def _header(self, place: int, size: int, stream: int, *, is_first: bool) -> Verdict | None:
-        """Takes a plausible header at ``place``: extends the chains that wait for it, or starts one."""
+    def _header(self, header_start: int, size: int, stream: int, *, is_first: bool) -> Verdict | None:
+        """Takes a plausible header at ``header_start``: extends the chains that wait for it, or starts one."""
         if self._chains is _NO_CHAINS:
             self._chains, self._waiting, self._cursors = {}, {}, []
-        chains = self._waiting.pop(place, None)
+        chains = self._waiting.pop(header_start, None)
         if not chains:
-            chain = Chain(place, place, place, is_first=is_first)
-            self._chains[place] = chain
+            chain = Chain(header_start, header_start, header_start, is_first=is_first)
+            self._chains[header_start] = chain
         else:
             chain = min(chains, key=lambda chain: (chain.known == 0, chain.first))  # one chain that leads here is enough
-            for other in chains:
-                if other is not chain:
-                    self._drop(other)
-        known = stream >= 0 and self._known.has(stream, self._release_at(place + HEADER - 1))
-        is_strange = self._producing and stream >= 0 and not known
+            for other_chain in chains:
+                if other_chain is not chain:
+                    self._drop(other_chain)
+        is_known = stream >= 0 and self._known.has(stream, self._release_at(header_start + HEADER - 1))
+        is_strange = self._producing and stream >= 0 and not is_known
         chain.total += 1
-        chain.cursor = place + size
+        chain.cursor = header_start + size
         if is_strange and not chain.known:
-            chain.strangers.setdefault(stream, place)
+            chain.strangers.setdefault(stream, header_start)
             chain.start, chain.count = chain.cursor, 0
         else:
             chain.count += 1
-            chain.known += known
-            chain.start = min(chain.start, chain.strangers.get(stream, place))
+            chain.known += is_known
+            chain.start = min(chain.start, chain.strangers.get(stream, header_start))
         self._wait(chain)
         if chain.known < KNOWN_CHAIN and (self._producing or chain.count < CHAIN):
             return None
         chain.is_confirmed = chain.is_confirmed or not self._is_blocked(chain)
         is_settled = chain.start == chain.first or not self._is_doubted(chain)
-        return self._verdict(chain, place + HEADER) if chain.is_confirmed and is_settled else None
+        return self._verdict(chain, header_start + HEADER) if chain.is_confirmed and is_settled else None
 
     def _wait(self, chain: Chain) -> None:
         if chain.cursor not in self._waiting:
@@ -411,9 +417,9 @@ class Trial:
         chain.alive = False
         self._chains.pop(chain.first, None)
 
-    def _pass(self, place: int, holes: Column) -> Verdict | None:
-        """Breaks chains whose next header should have begun before ``place``; if a hole is there, they end instead."""
-        while self._cursors and self._cursors[0] < place:
+    def _pass(self, offset: int, holes: Column) -> Verdict | None:
+        """Breaks chains whose next header should have begun before ``offset``; if a hole is there, they end instead."""
+        while self._cursors and self._cursors[0] < offset:
             cursor = self._cursors[0]
             verdict = self._overdue(cursor + HEADER)
             if verdict:
@@ -424,10 +430,10 @@ class Trial:
                 continue
             hole = int(np.searchsorted(holes[:, 1], cursor, "right"))
             if hole < len(holes) and holes[hole, 0] < cursor + HEADER:
-                chosen = max(chains, key=self._rank)
+                best_chain = max(chains, key=self._rank)
                 exact = cursor == holes[hole, 0]
-                if not self._is_blocked(chosen) and self._is_acceptable(chosen, chosen.count, exact=exact):
-                    return self._verdict(chosen, cursor + HEADER)
+                if not self._is_blocked(best_chain) and self._is_acceptable(best_chain, best_chain.count, exact=exact):
+                    return self._verdict(best_chain, cursor + HEADER)
             for chain in chains:
                 if chain.is_confirmed:
                     return self._verdict(chain, cursor + HEADER)
@@ -494,11 +500,11 @@ class Trial:
         blocker = chain.blocker
         if blocker is not None and blocker.alive and blocker.cursor > chain.start:
             return True
-        for other in self._chains.values():
-            if other.first >= chain.start:
+        for other_chain in self._chains.values():
+            if other_chain.first >= chain.start:
                 break
-            if other is not chain and other.cursor > chain.start and self._blocks(other):
-                chain.blocker = other
+            if other_chain is not chain and other_chain.cursor > chain.start and self._blocks(other_chain):
+                chain.blocker = other_chain
                 return True
         return False
 

@@ -30,16 +30,16 @@ _ABOUT_ONE_VBUCKET = (
 
 def opcodes_with(role: Trait) -> Mask:
     """Returns a mask by opcode: whether the command has all of ``role``. A command that nobody described has no role."""
-    found = np.zeros(256, dtype=np.bool_)
-    found[[int(opcode) for opcode in Opcode if role in opcode.traits]] = True
-    return found
+    has_role = np.zeros(256, dtype=np.bool_)
+    has_role[[int(opcode) for opcode in Opcode if role in opcode.traits]] = True
+    return has_role
 
 
 def _names_vbucket() -> Mask:
-    found = opcodes_with(Trait.VBUCKET) | opcodes_with(Trait.KEY)
-    found[list(_ABOUT_ONE_VBUCKET)] = True
-    found[sorted(set(range(256)) - set(Opcode))] = True
-    return found
+    names_vbucket = opcodes_with(Trait.VBUCKET) | opcodes_with(Trait.KEY)
+    names_vbucket[list(_ABOUT_ONE_VBUCKET)] = True
+    names_vbucket[sorted(set(range(256)) - set(Opcode))] = True
+    return names_vbucket
 
 
 NAMES_VBUCKET = _names_vbucket()

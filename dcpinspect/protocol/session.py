@@ -120,8 +120,8 @@ class Sessions:
         generation = np.maximum(self._of(connections, _GENERATION), np.int8(GENERATION_UNKNOWN))
         if not facts:
             return state, underlying, generation
-        places: list[tuple[int, int]] = []
-        found: list[list[int]] = []
+        fact_places: list[tuple[int, int]] = []
+        fact_rows: list[list[int]] = []
         for fact in facts:
             row = self._row(fact.connection)
             if row[_STATE] < 0:
@@ -134,18 +134,18 @@ class Sessions:
             if fact.underlying_datatype is not None:
                 row[_UNDERLYING] = fact.underlying_datatype
             row[_GENERATION] = max(row[_GENERATION], fact.generation)
-            places.append((fact.connection, fact.row))
-            found.append(row.tolist())
+            fact_places.append((fact.connection, fact.row))
+            fact_rows.append(row.tolist())
         rows = len(connections)
-        keys = np.array([connection * rows + row for connection, row in places], dtype=np.int64)
+        keys = np.array([connection * rows + row for connection, row in fact_places], dtype=np.int64)
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
-        here = connections * rows + np.arange(rows, dtype=np.int64)
-        last = np.searchsorted(keys, here, side="right") - 1
-        owner = np.array([connection for connection, _ in places], dtype=np.int64)[order]
-        known = (last >= 0) & (owner[np.maximum(last, 0)] == connections)
-        after = np.array(found, dtype=np.int8)[order][last[known]]
-        state[known], underlying[known], generation[known] = after[:, _STATE], after[:, _UNDERLYING] > 0, after[:, _GENERATION]
+        row_keys = connections * rows + np.arange(rows, dtype=np.int64)
+        last = np.searchsorted(keys, row_keys, side="right") - 1
+        owner = np.array([connection for connection, _ in fact_places], dtype=np.int64)[order]
+        has_fact = (last >= 0) & (owner[np.maximum(last, 0)] == connections)
+        after = np.array(fact_rows, dtype=np.int8)[order][last[has_fact]]
+        state[has_fact], underlying[has_fact], generation[has_fact] = after[:, _STATE], after[:, _UNDERLYING] > 0, after[:, _GENERATION]
         return state, underlying, generation
 
     def _row(self, connection: int) -> npt.NDArray[np.int8]:

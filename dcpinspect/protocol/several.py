@@ -59,56 +59,56 @@ class Messages(NamedTuple):
 def messages_of(first: FirstBytes, rows: Rows) -> Messages:
     """Returns the messages of these rows of ``first``, whose bytes came in one packet or in several."""
     pieces = _pieces(first, rows)
-    data, at = gathered(first.data, pieces.start, pieces.length)
-    pieces = pieces._replace(start=at)
+    data, piece_start = gathered(first.data, pieces.start, pieces.length)
+    pieces = pieces._replace(start=piece_start)
     count = np.bincount(pieces.of, minlength=len(rows))
     edge = np.append(0, np.cumsum(count))
-    begin = np.append(at, len(data))[edge]
+    begin = np.append(piece_start, len(data))[edge]
     tables = PieceTables()
-    tables.begin, tables.edge, tables.piece_at, tables.packet = begin, edge, at, pieces.packet
+    tables.begin, tables.edge, tables.piece_at, tables.packet = begin, edge, piece_start, pieces.packet
     tables.is_whole, tables.messages = np.empty(len(rows), np.int64), FoundMessages.zeros(len(data) // HEADER)
-    found = tables.messages[: frame_pieces(data, ROLES, tables)]
+    found_messages = tables.messages[: frame_pieces(data, ROLES, tables)]
     return Messages(
         tables.is_whole != 0,
         np.diff(begin),
         pieces,
-        found.of,
+        found_messages.of,
         Framed(
             data=data,
-            start=found.start,
-            length=found.length,
-            stream_offset=found.start - begin[found.of],
-            frame=pieces.frame[found.least],
-            last_frame=pieces.frame[found.greatest],
-            file=pieces.file[found.least],
-            last_file=pieces.file[found.greatest],
-            time_ns=pieces.time[found.greatest],
-            release=pieces.release[found.last],
-            heuristic=np.zeros(len(found), dtype=np.bool_),
+            start=found_messages.start,
+            length=found_messages.length,
+            stream_offset=found_messages.start - begin[found_messages.of],
+            frame=pieces.frame[found_messages.least],
+            last_frame=pieces.frame[found_messages.greatest],
+            file=pieces.file[found_messages.least],
+            last_file=pieces.file[found_messages.greatest],
+            time_ns=pieces.time[found_messages.greatest],
+            release=pieces.release[found_messages.last],
+            heuristic=np.zeros(len(found_messages), dtype=np.bool_),
             missing_row=NO_NUMBERS,
             missing_start=NO_NUMBERS,
             missing_end=NO_NUMBERS,
         ),
-        found.key,
-        found.is_event != 0,
+        found_messages.key,
+        found_messages.is_event != 0,
     )
 
 
 def _pieces(first: FirstBytes, rows: Rows) -> PacketPieces:
     """Returns the pieces of these rows, which begin where they are in the data of ``first``."""
-    place = np.full(len(first.number), -1, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    several = np.flatnonzero(place[first.pieces.row] >= 0)
+    row_number = np.full(len(first.number), -1, dtype=np.int64)
+    row_number[rows] = np.arange(len(rows))
+    several = np.flatnonzero(row_number[first.pieces.row] >= 0)
     in_pieces = np.zeros(len(first.number), dtype=np.bool_)
     in_pieces[first.pieces.row[several]] = True
     single = rows[~in_pieces[rows]]
-    of = np.append(place[first.pieces.row[several]], place[single])
-    order = np.argsort(of, kind="stable")
+    direction_row = np.append(row_number[first.pieces.row[several]], row_number[single])
+    order = np.argsort(direction_row, kind="stable")
     columns = {name: np.append(getattr(first.pieces, name)[several], getattr(first, name)[single])[order] for name in _COLUMNS}
     in_file = NO_NUMBERS
     if first.place is not None:
         in_file = np.append(first.pieces.place[several], first.place[single])[order]
-    return PacketPieces(of=of[order], place=in_file, **columns)
+    return PacketPieces(of=direction_row[order], place=in_file, **columns)
 
 
 class FoundMessage(Struct[T]):

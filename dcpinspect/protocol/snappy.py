@@ -40,14 +40,14 @@ def decode_snappy(data: bytes | memoryview) -> bytes:
     import cramjam
 
     size = inflated_size(data)
-    out = bytearray(size)
+    inflated = bytearray(size)
     try:
-        done = cramjam.snappy.decompress_raw_into(data, out) if size or len(data) > 1 else 0
+        done = cramjam.snappy.decompress_raw_into(data, inflated) if size or len(data) > 1 else 0
     except cramjam.DecompressionError as error:
         raise SnappyError(f"is not a snappy block ({str(error).removeprefix('snappy: ')})") from None
     if done != size:
         raise SnappyError(f"inflates to {done} bytes where {size} were declared")
-    return bytes(out)
+    return bytes(inflated)
 
 
 def encode_snappy(data: bytes) -> bytes:

@@ -93,15 +93,15 @@ class Stretch:
         if len(self._segments) < _LOOSE // 2 or self._size < 24:
             return
         segments = self.segments
-        given = np.flatnonzero(segments.frame > 0)
-        if not len(given):
+        captured_segments = np.flatnonzero(segments.frame > 0)
+        if not len(captured_segments):
             return
-        least = given[np.argmin(segments.packet[given])]
-        greatest = given[np.argmax(segments.packet[given])]
-        kept = segments.only(np.array([least, greatest, len(segments.offset) - 1]))
-        kept.offset[:] = self.offset + np.arange(3)  # each must cover a byte
-        kept.release[:] = np.maximum.accumulate(kept.release)
-        self._segments = (kept,)
+        least = captured_segments[np.argmin(segments.packet[captured_segments])]
+        greatest = captured_segments[np.argmax(segments.packet[captured_segments])]
+        needed_segments = segments.only(np.array([least, greatest, len(segments.offset) - 1]))
+        needed_segments.offset[:] = self.offset + np.arange(3)  # each must cover a byte
+        needed_segments.release[:] = np.maximum.accumulate(needed_segments.release)
+        self._segments = (needed_segments,)
 
     def rest(self, start: int) -> Stretch | None:
         """Returns a copy of the bytes from stream offset ``start`` on; ``None`` if there are none."""
@@ -118,9 +118,9 @@ class Stretch:
         return stretch
 
 
-def joined_segments(parts: Sequence[Segments]) -> Segments:
+def joined_segments(segment_tables: Sequence[Segments]) -> Segments:
     """Returns the segments of all parts, one after the other."""
-    return Segments(np.concatenate([part.columns for part in parts], axis=1))
+    return Segments(np.concatenate([segments.columns for segments in segment_tables], axis=1))
 
 
 def captured(start: int, end: int, holes: Column) -> int:

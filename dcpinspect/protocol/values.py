@@ -48,11 +48,11 @@ def unwrap(raw: bytes, datatype: int, spec: Field, *, is_underlying: bool = Fals
         flaw = json_error(body)
         is_json = flaw is None
         if flaw is not None and not is_json_text(body):
-            said, at = "marked" if is_document else "should be", len(content) - len(body) + flaw[0]
-            faults.append(("json-bit-not-json", "warning", at, f"{said} JSON, but {flaw[1]} at byte {flaw[0]}"))
+            expectation, problem_offset = "marked" if is_document else "should be", len(content) - len(body) + flaw[0]
+            faults.append(("json-bit-not-json", "warning", problem_offset, f"{expectation} JSON, but {flaw[1]} at byte {flaw[0]}"))
     if spec.bodyless and (body or must_be_json):
-        what = f"carries a {len(body)}-byte body" if body else "has the datatype JSON, but no body"
-        faults.append(("deletion-with-body", "warning", len(content) - len(body), what))
+        problem_text = f"carries a {len(body)}-byte body" if body else "has the datatype JSON, but no body"
+        faults.append(("deletion-with-body", "warning", len(content) - len(body), problem_text))
     return content, section, body, is_json, () if is_underlying else faults
 
 
@@ -61,13 +61,13 @@ _DOCUMENT = FieldKind.DOCUMENT
 
 def _unwrapped(annotation: Annotation, spec: Field, at: int, raw: bytes, path: str, datatype: int) -> Unwrapped:
     """Returns the value that begins at ``at``, and tells what is wrong with it."""
-    found = unwrap(raw, datatype, spec, is_underlying=annotation.context.underlying_datatype)
-    for rule, severity, offset, why in found[-1]:
+    unwrapped = unwrap(raw, datatype, spec, is_underlying=annotation.context.underlying_datatype)
+    for rule, severity, offset, reason in unwrapped[-1]:
         # an inflated value has no bytes of its own on the wire
-        where, inside = (at + offset, "") if found[0] is raw else (at, f" (byte {offset} of the inflated value)")
+        wire_offset, inside = (at + offset, "") if unwrapped[0] is raw else (at, f" (byte {offset} of the inflated value)")
         name = f"{annotation.message.name} " if rule == "deletion-with-body" else ""
-        annotation.problem(rule, severity, path, where, f"{name}{why}{inside}")
-    return found
+        annotation.problem(rule, severity, path, wire_offset, f"{name}{reason}{inside}")
+    return unwrapped
 
 
 def flatbuffer(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str) -> FieldValue:
@@ -103,7 +103,7 @@ def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: in
     is_value = own_datatype is None
     datatype = _datatype(annotation) if own_datatype is None else own_datatype
     field = FieldValue(spec.name, spec.title, at, len(raw), raw, depth=depth, spec=spec)
-    parts: list[FieldValue] = []
+    inner_fields: list[FieldValue] = []
     meanings: list[str] = []
     content = raw
     nmeta = next((item.value for item in annotation.message.fields if item.name in ("nmeta", "metadata_size")), 0)
@@ -113,7 +113,7 @@ def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: in
     elif isinstance(nmeta, int) and nmeta:
         # 3.x to 6.6 with enable_ext_metadata, and mutate with meta: the end is no part of the document.
         content = raw[: len(raw) - nmeta]
-        parts.append(
+        inner_fields.append(
             FieldValue(
                 "extended_metadata",
                 "extended metadata",
@@ -133,11 +133,11 @@ def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: in
     pairs: tuple[tuple[bytes, bytes], ...] = ()
     if section is not None:
         pairs = tuple((pair.key, pair.value) for pair in section.pairs)
-        parts.insert(0, _xattr_field(content, base, body_at, section.pairs, depth + 1, is_inflated))
+        inner_fields.insert(0, _xattr_field(content, base, body_at, section.pairs, depth + 1, is_inflated))
         meanings.append(f"{len(pairs)} xattr{'s' if len(pairs) != 1 else ''}")
     encoding: Encoding = "json" if is_json else "text" if isinstance(text_or_bytes(body), str) else "binary"
     if body and (pairs or is_inflated):
-        parts.append(
+        inner_fields.append(
             FieldValue(
                 "body", "body", base + body_at, len(body), body, text_or_bytes(body), encoding, depth=depth + 1, inflated=is_inflated
             )
@@ -148,7 +148,7 @@ def document(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: in
         annotation.message.value = Value(encoding, len(raw), body, len(content) if is_inflated else None, pairs)
     field.value = text_or_bytes(raw) if not is_inflated and not pairs and encoding != "binary" else None
     field.meaning = ", ".join(meanings) or None
-    field.fields = tuple(parts)
+    field.fields = tuple(inner_fields)
     return field
 
 

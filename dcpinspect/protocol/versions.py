@@ -49,62 +49,62 @@ class Versions(NamedTuple):
     least: Version = (0,)
     below: Version = _NEWEST
 
-    def has(self, what: str) -> bool | None:
+    def has(self, feature: str) -> bool | None:
         """Returns whether a server has something, by its name in this module or as a control key; None where its version is not known."""
-        since = _SINCE.get(what) or _since_of(what)
+        since = _SINCE.get(feature) or _since_of(feature)
         if since is None:
             return None
         return True if self.least >= since else False if self.below <= since else None
 
-    def narrowed(self, others: Iterable[Versions]) -> Versions:
+    def narrowed(self, other_versions: Iterable[Versions]) -> Versions:
         """Returns the versions that all of these allow; all versions if they contradict each other, as on both sides of an upgrade."""
-        every = (self, *others)
-        found = Versions(max(one.least for one in every), min(one.below for one in every))
-        return found if found.least < found.below else Versions()
+        every = (self, *other_versions)
+        common = Versions(max(versions.least for versions in every), min(versions.below for versions in every))
+        return common if common.least < common.below else Versions()
 
 
 def told_version(text: str) -> Versions:
     """Returns the version that a server tells, such as ``6.6.5-10080``; all versions where it tells none."""
-    found = _NUMBER.match(text)
-    if found is None:
+    match = _NUMBER.match(text)
+    if match is None:
         return Versions()
-    numbers = tuple(int(number) for number in found.groups() if number is not None)
+    numbers = tuple(int(number) for number in match.groups() if number is not None)
     return Versions(numbers, (*numbers[:-1], numbers[-1] + 1))
 
 
-def shown(
-    text: str | None, asked: Iterable[str], granted: Iterable[str] | None, controls: Iterable[tuple[str, str, str | None]]
+def possible_versions(
+    text: str | None, requested: Iterable[str], granted: Iterable[str] | None, controls: Iterable[tuple[str, str, str | None]]
 ) -> Versions:
     """Returns the versions that a server may have which says this on a connection.
 
     ``text``: the version that it tells. ``asked`` and ``granted``: features of HELLO, None without an answer. ``controls``: key, value and
     name of the status of each, None without an answer.
     """
-    found = [_by_control(*control) for control in controls]
+    versions = [_by_control(*control) for control in controls]
     if granted is not None:
-        denied = {*asked} - {*granted}
-        least = max((_FEATURES[one] for one in granted if one in _FEATURES), default=(0,))
-        found.append(Versions(least, min((since for one, since in _ALWAYS_GRANTED.items() if one in denied), default=_NEWEST)))
-    return told_version(text or "").narrowed(found)
+        denied = {*requested} - {*granted}
+        least = max((_FEATURES[feature] for feature in granted if feature in _FEATURES), default=(0,))
+        versions.append(Versions(least, min((since for feature, since in _ALWAYS_GRANTED.items() if feature in denied), default=_NEWEST)))
+    return told_version(text or "").narrowed(versions)
 
 
 def _by_control(key: str, value: str, status: str | None) -> Versions:
     """Returns the versions of a server that answers a control so; an unknown key is answered EINVAL."""
-    known, since = control_key(key), _since_of(key)
-    if known is None or since is None:
+    known_key, since = control_key(key), _since_of(key)
+    if known_key is None or since is None:
         return Versions()
     if status == status_name(Status.SUCCESS):
         return Versions(least=since)
-    takes_true = not known.failure or known.failure.startswith("EINVAL for other values")
+    takes_true = not known_key.failure or known_key.failure.startswith("EINVAL for other values")
     is_unknown = status == status_name(Status.EINVAL) and value == "true" and takes_true
     return Versions(below=since) if is_unknown else Versions()
 
 
 def versions_by_markers(layouts: Iterable[str]) -> Versions:
     """Returns the versions of a server that sends markers of these layouts."""
-    return Versions(max((_MARKERS[one] for one in layouts if one in _MARKERS), default=(0,)))
+    return Versions(max((_MARKERS[layout] for layout in layouts if layout in _MARKERS), default=(0,)))
 
 
 def _since_of(key: str) -> Version | None:
-    known = control_key(key)
-    return told_version(known.since).least if known is not None and _NUMBER.fullmatch(known.since) else None
+    known_key = control_key(key)
+    return told_version(known_key.since).least if known_key is not None and _NUMBER.fullmatch(known_key.since) else None

@@ -75,16 +75,16 @@ class Walk:
     def follow(self, at: int, memo: Column) -> MessageRun:
         """Follows the headers from stream offset ``at``. ``memo``: as in ``frame_messages``."""
         if self._state is None:
-            room = len(self.data) // HEADER + 1
-            self._messages, self._keys = np.empty((6, room), np.int64), np.empty((2, room), np.int64)
+            most_messages = len(self.data) // HEADER + 1
+            self._messages, self._keys = np.empty((6, most_messages), np.int64), np.empty((2, most_messages), np.int64)
             self._state = np.zeros(_NEED + 1, np.int64)
             self._state[_OFFSET] = self.offset
         state = self._state
         state[_AT] = at - self.offset
-        why = frame_messages(self.data, self.holes, self.segments.columns, ROLES, memo, self._messages, self._keys, state)
+        reason_code = frame_messages(self.data, self.holes, self.segments.columns, ROLES, memo, self._messages, self._keys, state)
         return MessageRun(
             end=self.offset + int(state[_AT]),
-            why=_REASONS[why],
+            why=_REASONS[reason_code],
             need=int(state[_NEED]),
             events=int(state[_EVENTS]),
             messages=self._messages[:, state[_FIRST] : state[_COUNT]],
@@ -110,9 +110,9 @@ class Walk:
     def framed(self) -> Framed:
         """Returns the messages of all runs, each of which was kept."""
         counts, until, floors = np.array(self._kept, np.int64).T
-        whole = np.flatnonzero(self._messages[5, : counts.sum()] == 0)
-        start, length, least, greatest, last = self._messages[:5, whole]
-        heuristic, floor = start + self.offset < np.repeat(until, counts)[whole], np.repeat(floors, counts)[whole]
+        whole_rows = np.flatnonzero(self._messages[5, : counts.sum()] == 0)
+        start, length, least, greatest, last = self._messages[:5, whole_rows]
+        heuristic, floor = start + self.offset < np.repeat(until, counts)[whole_rows], np.repeat(floors, counts)[whole_rows]
         segments = self.segments
         hole, hole_end = self.holes[:, 0] - self.offset, self.holes[:, 1] - self.offset
         row = np.searchsorted(start, hole, "right") - 1
@@ -205,30 +205,30 @@ def frame_messages(data: Octets, holes: Ints, segments: Ints, roles: Octets, mem
     """
     offset, size, h = state[_OFFSET], len(data), state[_NEXT_HOLE]
     state[_FIRST], state[_NEW], state[_EVENTS], state[_NEED] = state[_COUNT], 0, 0, HEADER
-    why = _MORE
+    reason_code = _MORE
     while True:
-        at, count = state[_AT], state[_COUNT]
-        while h < len(holes) and holes[h, 1] - offset <= at:
+        message_start, count = state[_AT], state[_COUNT]
+        while h < len(holes) and holes[h, 1] - offset <= message_start:
             h += 1
-        if at + HEADER > size:
+        if message_start + HEADER > size:
             break
         hole = holes[h, 0] - offset if h < len(holes) else size
-        body = body_size(data, at, hole)
+        body = body_size(data, message_start, hole)
         if body < 0:
-            why = -body
+            reason_code = -body
             break
-        end = at + HEADER + body
+        end = message_start + HEADER + body
         if end > size:
             state[_NEED] = HEADER + body
             break
-        is_cut = hole < at + HEADER
-        messages[0, count] = at
+        is_cut = hole < message_start + HEADER
+        messages[0, count] = message_start
         messages[1, count] = HEADER + body
         messages[5, count] = 1 if is_cut else 0
-        note_segments(segments, offset + at, offset + end, messages, state)
-        if not is_cut and roles[data[at + 1]] != 0:
-            note_stream(data, at, roles[data[at + 1]], memo, keys, state)
+        note_segments(segments, offset + message_start, offset + end, messages, state)
+        if not is_cut and roles[data[message_start + 1]] != 0:
+            note_stream(data, message_start, roles[data[message_start + 1]], memo, keys, state)
         state[_COUNT] += 1
         state[_AT] = end
     state[_NEXT_HOLE] = h
-    return why
+    return reason_code

@@ -43,26 +43,26 @@ def decode_xattrs(value: bytes) -> XattrSection:
         end = len(value)
     pairs: list[Xattr] = []
     seen: set[bytes] = set()
-    at = 4
-    while at < end and problem is None:
-        if at + 4 > end:
-            problem = f"{end - at} bytes are left where a pair length needs 4"
+    pair_start = 4
+    while pair_start < end and problem is None:
+        if pair_start + 4 > end:
+            problem = f"{end - pair_start} bytes are left where a pair length needs 4"
             break
-        (pair,) = unpack_from(">I", value, at)
-        stop = at + 4 + pair
+        (pair,) = unpack_from(">I", value, pair_start)
+        stop = pair_start + 4 + pair
         if stop > end:
-            problem = f"pair of {pair} bytes exceeds the {end - at - 4} that are left"
+            problem = f"pair of {pair} bytes exceeds the {end - pair_start - 4} that are left"
             break
-        parts = value[at + 4 : stop].split(b"\0")
-        if len(parts) != 3 or parts[2] or not parts[0]:
+        pair_pieces = value[pair_start + 4 : stop].split(b"\0")
+        if len(pair_pieces) != 3 or pair_pieces[2] or not pair_pieces[0]:
             problem = "pair is not key, NUL, value, NUL"
             break
-        if parts[0] in seen:
-            problem = f"key {parts[0]!r} occurs twice"
-        seen.add(parts[0])
-        pairs.append(Xattr(parts[0], parts[1], at, 4 + pair))
-        at = stop
-    return XattrSection(tuple(pairs), end, problem, at)
+        if pair_pieces[0] in seen:
+            problem = f"key {pair_pieces[0]!r} occurs twice"
+        seen.add(pair_pieces[0])
+        pairs.append(Xattr(pair_pieces[0], pair_pieces[1], pair_start, 4 + pair))
+        pair_start = stop
+    return XattrSection(tuple(pairs), end, problem, pair_start)
 
 
 def encode_xattrs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -75,12 +75,12 @@ class AddressPairs:
 
     def keep(self, staying: npt.NDArray[np.bool_]) -> Column:
         """Keeps only these pairs; returns the new number of each pair, -1 for those that left."""
-        known = self.keys[: self.count][staying]
-        is_wide = known[:, 1] >= _WIDE
-        used, numbers = np.unique(np.stack(halves(known[is_wide, 0]), axis=-1), return_inverse=True)
+        kept_keys = self.keys[: self.count][staying]
+        is_wide = kept_keys[:, 1] >= _WIDE
+        used, numbers = np.unique(np.stack(halves(kept_keys[is_wide, 0]), axis=-1), return_inverse=True)
         low, high = numbers.reshape(-1, 2).T
-        known[is_wide, 0] = (low - HALF) << 32 | high
-        self._pairs.reset(known)
+        kept_keys[is_wide, 0] = (low - HALF) << 32 | high
+        self._pairs.reset(kept_keys)
         self._addresses.reset(self._addresses.keys[used])
         return np.where(staying, np.cumsum(staying) - 1, -1)
 
@@ -88,13 +88,13 @@ class AddressPairs:
         """Returns, for each pair, four words of 32 bits for the address of each end, then both ports."""
         keys = self.keys[pairs]
         is_wide = keys[:, 1] >= _WIDE
-        found = np.zeros((len(keys), 10), np.int64)
+        words = np.zeros((len(keys), 10), np.int64)
         for end, numbers in enumerate(halves(keys[:, 0])):
-            own = found[:, 4 * end : 4 * end + 4]
-            own[:, 2], own[:, 3] = 0xFFFF, numbers
-            own[is_wide] = np.stack(halves(self._addresses.keys[numbers[is_wide]]), axis=-1).reshape(-1, 4)
-        found[:, 8], found[:, 9] = _ports(keys[:, 1])
-        return found
+            address_words = words[:, 4 * end : 4 * end + 4]
+            address_words[:, 2], address_words[:, 3] = 0xFFFF, numbers
+            address_words[is_wide] = np.stack(halves(self._addresses.keys[numbers[is_wide]]), axis=-1).reshape(-1, 4)
+        words[:, 8], words[:, 9] = _ports(keys[:, 1])
+        return words
 
     def address(self, pair: int, end: int) -> str:
         """Returns one end of a pair as text."""
@@ -107,8 +107,8 @@ class AddressPairs:
 
     def ports(self, pairs: Column, ends: Column) -> Column:
         """Returns the port of one end for each pair."""
-        found: Column = _ports(self.keys[pairs, 1])[ends, np.arange(len(pairs))]
-        return found
+        ports: Column = _ports(self.keys[pairs, 1])[ends, np.arange(len(pairs))]
+        return ports
 
 
 def halves(numbers: Column) -> tuple[Column, Column]:

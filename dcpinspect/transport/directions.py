@@ -31,7 +31,7 @@ def list_directions(columns: Ints, tables: TransportTables) -> int:
 
     One step for each entry.
     """
-    found, i, count = 0, 0, tables.counts.entries
+    count_found, i, count = 0, 0, tables.counts.entries
     while i < count:
         first, side = tables.entries[i], tables.entries[i].side
         flow, started = tables.flows[flow_of(tables, side)], tables.sides[side].started
@@ -49,26 +49,26 @@ def list_directions(columns: Ints, tables: TransportTables) -> int:
             length = 0
         elif pieces == 1 and first.source >= 0 and first.offset == 0:
             length = first.length
-        columns[_SIDE, found] = side
-        columns[_ROW, found] = row
-        columns[_STOP, found] = i
-        columns[_HOLES, found] = holes
-        columns[_SOURCE, found] = first.source
-        columns[_LENGTH, found] = length
-        columns[_PACKET, found] = first.packet.number
-        columns[_FRAME, found] = first.packet.frame
-        columns[_FILE, found] = first.packet.file
-        columns[_TIME, found] = first.packet.time
-        columns[_RELEASE, found] = max(first.release, released)
-        columns[_END_RELEASE, found] = greatest
-        columns[_END_PACKET, found] = last.packet.number
-        columns[_END_TIME, found] = last.packet.time
-        columns[_STARTED, found] = started
-        columns[_ENDED, found] = ended
-        columns[_PIECES, found] = pieces if first.offset == 0 and started != 0 else 0
-        columns[_FLOW, found] = flow_of(tables, side)
-        found += 1
-    return found
+        columns[_SIDE, count_found] = side
+        columns[_ROW, count_found] = row
+        columns[_STOP, count_found] = i
+        columns[_HOLES, count_found] = holes
+        columns[_SOURCE, count_found] = first.source
+        columns[_LENGTH, count_found] = length
+        columns[_PACKET, count_found] = first.packet.number
+        columns[_FRAME, count_found] = first.packet.frame
+        columns[_FILE, count_found] = first.packet.file
+        columns[_TIME, count_found] = first.packet.time
+        columns[_RELEASE, count_found] = max(first.release, released)
+        columns[_END_RELEASE, count_found] = greatest
+        columns[_END_PACKET, count_found] = last.packet.number
+        columns[_END_TIME, count_found] = last.packet.time
+        columns[_STARTED, count_found] = started
+        columns[_ENDED, count_found] = ended
+        columns[_PIECES, count_found] = pieces if first.offset == 0 and started != 0 else 0
+        columns[_FLOW, count_found] = flow_of(tables, side)
+        count_found += 1
+    return count_found
 
 
 class Directions:
@@ -91,8 +91,8 @@ class Directions:
         row, stop, holes = self._columns[_ROW : _HOLES + 1]
         return row, stop, holes
 
-    def first_bytes(self, data: Bytes, places: Callable[[StreamEntries], Column] | None) -> FirstBytes:
-        """Returns the first bytes of all these directions. ``places``: returns places of entries in the file, if they are wanted."""
+    def first_bytes(self, data: Bytes, places_of: Callable[[StreamEntries], Column] | None) -> FirstBytes:
+        """Returns the first bytes of all these directions. ``places_of``: returns places of entries in the file, if they are wanted."""
         columns = self._columns
         return FirstBytes(
             number=columns[_SIDE],
@@ -109,34 +109,34 @@ class Directions:
             end_release=columns[_END_RELEASE],
             end_packet=columns[_END_PACKET],
             end_time=columns[_END_TIME],
-            place=None if places is None else places(self.entries[columns[_ROW]]),
-            pieces=self._pieces(np.flatnonzero(columns[_PIECES] > 1), places),
+            place=None if places_of is None else places_of(self.entries[columns[_ROW]]),
+            pieces=self._pieces(np.flatnonzero(columns[_PIECES] > 1), places_of),
         )
 
-    def _pieces(self, rows: Column, places: Callable[[StreamEntries], Column] | None) -> FirstPieces:
+    def _pieces(self, rows: Column, places_of: Callable[[StreamEntries], Column] | None) -> FirstPieces:
         """Returns the pieces of these directions, without those that have a hole, bytes of an earlier batch, or too many bytes."""
         start, count, flow = self._columns[_ROW, rows], self._columns[_PIECES, rows], self._columns[_FLOW, rows]
         released = np.maximum(self._flows.released[flow], self._flows.opened_by[flow])
-        of = np.repeat(np.arange(len(rows)), count)
-        place = np.arange(len(of)) - np.repeat(np.cumsum(count) - count - start, count)
-        own = self.entries[place]
-        is_left = np.bincount(of, own.length, len(rows)) <= MOST_FIRST
-        is_left[of[own.source < 0]] = False
-        is_left = is_left[of]
-        of, own = of[is_left], own[is_left]
-        above = of << _PACKET_BITS  # so that the greatest packet so far begins anew with each direction
-        release = np.maximum.accumulate(np.maximum(own.release, released[of]) + above) - above
-        packet = own.packet
+        direction_row = np.repeat(np.arange(len(rows)), count)
+        entry_row = np.arange(len(direction_row)) - np.repeat(np.cumsum(count) - count - start, count)
+        pieces = self.entries[entry_row]
+        is_left = np.bincount(direction_row, pieces.length, len(rows)) <= MOST_FIRST
+        is_left[direction_row[pieces.source < 0]] = False
+        is_left = is_left[direction_row]
+        direction_row, pieces = direction_row[is_left], pieces[is_left]
+        above = direction_row << _PACKET_BITS  # so that the greatest packet so far begins anew with each direction
+        release = np.maximum.accumulate(np.maximum(pieces.release, released[direction_row]) + above) - above
+        packet = pieces.packet
         return FirstPieces(
-            rows[of],
-            own.source,
-            own.length,
+            rows[direction_row],
+            pieces.source,
+            pieces.length,
             packet.number,
             packet.frame,
             packet.file,
             packet.time,
             release,
-            of[:0] if places is None else places(own),
+            direction_row[:0] if places_of is None else places_of(pieces),
         )
 
     def release(self, taken: npt.NDArray[np.bool_]) -> None:

@@ -35,12 +35,12 @@ def own_flow(tables: TransportTables, side: int) -> int:
         tables.counts.flows = first + 2
         aside = -1 - connection.flows if connection.flows < 0 else 0
         connection.flows = first
-        for way in range(2):
-            flow = tables.flows[first + way]
+        for direction in range(2):
+            flow = tables.flows[first + direction]
             reset_flow(flow)
-            flow.number = (side & -2) + way
-            flow.next = flow.payload = flow.unique = (aside >> way * ASIDE_BITS + 1) & (1 << ASIDE_BITS - 1) - 1
-            flow.acked_to = flow.next if (aside >> way * ASIDE_BITS) & 1 else 0
+            flow.number = (side & -2) + direction
+            flow.next = flow.payload = flow.unique = (aside >> direction * ASIDE_BITS + 1) & (1 << ASIDE_BITS - 1) - 1
+            flow.acked_to = flow.next if (aside >> direction * ASIDE_BITS) & 1 else 0
             flow.fin_at = flow.next if tables.sides[flow.number].has_fin else 0
     return int(connection.flows + (side & 1))
 
@@ -59,12 +59,12 @@ def acked_of(tables: TransportTables, connection: int) -> tuple[int, int]:
     flows = int(tables.connections[connection - 1].flows)
     if flows > 0:
         return int(tables.flows[flows].acked_to), int(tables.flows[flows + 1].acked_to)
-    ways = [(-1 - flows) >> way * ASIDE_BITS & (1 << ASIDE_BITS) - 1 if flows < 0 else 0 for way in range(2)]
-    return ways[0] // 2 * (ways[0] & 1), ways[1] // 2 * (ways[1] & 1)
+    packed_sizes = [(-1 - flows) >> direction * ASIDE_BITS & (1 << ASIDE_BITS) - 1 if flows < 0 else 0 for direction in range(2)]
+    return packed_sizes[0] // 2 * (packed_sizes[0] & 1), packed_sizes[1] // 2 * (packed_sizes[1] & 1)
 
 
 @inline
-def says_little(one: Side, flow: Flow) -> bool:
+def says_little(direction: Side, flow: Flow) -> bool:
     """Returns whether the flow of a direction can be put aside.
 
     ``Flow.released`` is not needed: packets that come have greater numbers.
@@ -81,21 +81,23 @@ def says_little(one: Side, flow: Flow) -> bool:
     is_acked = flow.acked_to == 0 or flow.acked_to == flow.next
     is_usual = flow.payload == flow.next and flow.unique == flow.next and flow.opened_by == 0 and flow.jump == 0 and flow.passed == 0
     is_usual = is_usual and flow.shut_since == 0 and flow.shuts == 0 and flow.unproven == 0
-    return bool(is_whole and is_acked and is_usual and flow.next < 1 << ASIDE_BITS - 1 and flow.fin_at == (flow.next if one.has_fin else 0))
+    return bool(
+        is_whole and is_acked and is_usual and flow.next < 1 << ASIDE_BITS - 1 and flow.fin_at == (flow.next if direction.has_fin else 0)
+    )
 
 
 @inline
 def set_aside(tables: TransportTables, c: int) -> bool:
     """Puts the flows of a connection that has some aside; returns whether that was possible."""
     connection = tables.connections[c]
-    for way in range(2):
-        if not says_little(tables.sides[2 * c + way], tables.flows[connection.flows + way]):
+    for direction in range(2):
+        if not says_little(tables.sides[2 * c + direction], tables.flows[connection.flows + direction]):
             return False
     aside = 0
-    for way in range(2):
-        flow = tables.flows[connection.flows + way]
-        aside |= (2 * flow.next + (1 if 0 < flow.next == flow.acked_to else 0)) << way * ASIDE_BITS
-        tables.flows[connection.flows + way] = tables.flows[way]
+    for direction in range(2):
+        flow = tables.flows[connection.flows + direction]
+        aside |= (2 * flow.next + (1 if 0 < flow.next == flow.acked_to else 0)) << direction * ASIDE_BITS
+        tables.flows[connection.flows + direction] = tables.flows[direction]
     connection.flows = -1 - aside
     return True
 
@@ -104,17 +106,17 @@ def set_aside(tables: TransportTables, c: int) -> bool:
 def put_aside(tables: TransportTables) -> None:
     """Puts all flows aside that can be; the others move together."""
     counts = tables.counts
-    kept = 2
+    next_row = 2
     for row in range(2, counts.flows, 2):
         c = tables.flows[row].number >> 1
         if not set_aside(tables, c):
-            if kept < row:
-                tables.connections[c].flows = kept
-                for way in range(2):
-                    tables.flows[kept + way] = tables.flows[row + way]
-                    tables.flows[row + way] = tables.flows[way]
-            kept += 2
-    counts.flows, counts.hand = kept, 2
+            if next_row < row:
+                tables.connections[c].flows = next_row
+                for direction in range(2):
+                    tables.flows[next_row + direction] = tables.flows[row + direction]
+                    tables.flows[row + direction] = tables.flows[direction]
+            next_row += 2
+    counts.flows, counts.hand = next_row, 2
 
 
 @inline
@@ -166,10 +168,10 @@ def comes_early(tables: TransportTables, flow: Flow, needs: int) -> bool:
     That is not so if the acknowledged bytes wait for these: then they are there, and the acknowledgement is on a copy that was sent again.
     Where nothing of the other direction is captured, it is so for the first bytes only: once they waited in vain, nothing waits.
     """
-    side, other = tables.sides[flow.number ^ 1], tables.flows[flow_of(tables, flow.number ^ 1)]
-    if needs - side.has_fin <= other.next or other.passed == GIVEN_UP:
+    side, other_flow = tables.sides[flow.number ^ 1], tables.flows[flow_of(tables, flow.number ^ 1)]
+    if needs - side.has_fin <= other_flow.next or other_flow.passed == GIVEN_UP:
         return False
-    return not (other.head >= 0 and tables.nodes[other.head].offset == other.next)
+    return not (other_flow.head >= 0 and tables.nodes[other_flow.head].offset == other_flow.next)
 
 
 @inline
@@ -232,7 +234,7 @@ def end_side(tables: TransportTables, side: int, packet: Packet, frame: int) -> 
 
     The end of a connection that never carried a byte is not entered: in a scan or a flood there are millions.
     """
-    flow, other = tables.flows[flow_of(tables, side)], tables.flows[flow_of(tables, side ^ 1)]
+    flow, other_flow = tables.flows[flow_of(tables, side)], tables.flows[flow_of(tables, side ^ 1)]
     while flow.head >= 0:  # bytes beyond a FIN
         node = tables.nodes[flow.head]
         if node.source != HOLE:
@@ -240,7 +242,7 @@ def end_side(tables: TransportTables, side: int, packet: Packet, frame: int) -> 
             flow.late += node.length
         unlink_head(tables, flow)
     tables.sides[side].ended = 1
-    if flow.next == 0 and other.next == 0 and other.head < 0:
+    if flow.next == 0 and other_flow.next == 0 and other_flow.head < 0:
         return
     n = enter(tables, flow, 0, END, packet)
     tables.entries[n].packet.frame = frame
@@ -252,15 +254,15 @@ def close_side(tables: TransportTables, side: int, packet: Packet) -> None:
 
     Every gap becomes a hole, and so does what was acknowledged or closed but never seen.
     """
-    one, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
+    direction, flow = tables.sides[side], tables.flows[flow_of(tables, side)]
     drop_stray(tables, flow)
     drop_offer(tables, flow)
-    if one.has_base == 0 or one.ended == 1:
+    if direction.has_base == 0 or direction.ended == 1:
         return
-    while flow.head >= 0 and (one.has_fin == 0 or tables.nodes[flow.head].offset <= flow.fin_at):
+    while flow.head >= 0 and (direction.has_fin == 0 or tables.nodes[flow.head].offset <= flow.fin_at):
         give_up_gap(tables, flow, packet)
     target = flow.fin_at
-    if one.has_fin == 0 and flow.acked_to != flow.next + 1:  # that would be the acknowledgement of a FIN that was not captured
+    if direction.has_fin == 0 and flow.acked_to != flow.next + 1:  # that would be the acknowledgement of a FIN that was not captured
         target = max(target, flow.acked_to)
     if target > flow.next:
         enter_hole(tables, flow, target - flow.next, packet)
@@ -288,9 +290,9 @@ def close_sides(start: int, tables: TransportTables) -> int:
     for side in range(start, last):
         if has_left(tables, side):
             continue
-        c, one = side >> 1, tables.sides[side]
+        c, direction = side >> 1, tables.sides[side]
         was_aside = tables.connections[c].flows < 0
-        if was_aside and (one.has_base == 0 or one.ended == 1):
+        if was_aside and (direction.has_base == 0 or direction.ended == 1):
             continue
         if len(tables.flows) - tables.counts.flows < 2 or not has_room(tables, tables.flows[flow_of(tables, side)]):
             return side

@@ -54,10 +54,10 @@ class _Pieces:
 
     def holds(self, start: int, end: int, data: bytes) -> bool | None:
         """Returns whether this very fragment is here already; ``None`` if it cannot belong to the same datagram."""
-        other = self.found.get((start, end))
-        if other is not None:
-            size = min(len(data), len(other))
-            return True if data[:size] == other[:size] else None
+        same_range = self.found.get((start, end))
+        if same_range is not None:
+            size = min(len(data), len(same_range))
+            return True if data[:size] == same_range[:size] else None
         if self.is_complete or (self.total >= 0 and end > self.total):
             return None
         return False

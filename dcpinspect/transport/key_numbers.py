@@ -34,23 +34,23 @@ class KeyNumbers:
         """Number of known keys."""
         return int(self._count[0])
 
-    def reset(self, known: Column) -> None:
+    def reset(self, known_keys: Column) -> None:
         """Makes these, [n, KEY], the known keys, which differ; the first one has number 0."""
-        rows = 1 << (len(known) + 2 * _BLOCK).bit_length()
-        self._count[0] = len(known)
-        self.keys: Column = grown(known, rows)
+        rows = 1 << (len(known_keys) + 2 * _BLOCK).bit_length()
+        self._count[0] = len(known_keys)
+        self.keys: Column = grown(known_keys, rows)
         self._table: Column = np.full(2 * rows, -1, np.int32)  # half full at most, so that finding a key takes few steps
-        refill_table(self._secret, self._table, self.keys, len(known))
+        refill_table(self._secret, self._table, self.keys, len(known_keys))
 
-    def find(self, wanted: Column) -> Column:
+    def find(self, wanted_keys: Column) -> Column:
         """Returns the number of each of these keys, [n, KEY]; new keys get the next numbers."""
-        numbers = np.empty(len(wanted), np.int64)
+        numbers = np.empty(len(wanted_keys), np.int64)
         done = 0
-        while done < len(wanted):
+        while done < len(wanted_keys):
             if self.count + _BLOCK > len(self.keys):
                 self.reset(self.keys[: self.count])
             tables = self._table, self.keys, self._count, self._looked_up
-            done += int(find_keys(wanted[done:], numbers[done:], self._secret, *tables))
+            done += int(find_keys(wanted_keys[done:], numbers[done:], self._secret, *tables))
         return numbers
 
 
@@ -72,38 +72,38 @@ def slot_of(keys: Ints, row: int, secret: int, slots: int) -> int:
 
 
 @inline
-def is_same(keys: Ints, row: int, others: Ints, other: int) -> bool:
+def is_same(keys: Ints, row: int, other_keys: Ints, other_row: int) -> bool:
     """Returns whether two keys are the same."""
-    return bool(keys[row, 0] == others[other, 0] and keys[row, 1] == others[other, 1])
+    return bool(keys[row, 0] == other_keys[other_row, 0] and keys[row, 1] == other_keys[other_row, 1])
 
 
 @kernel("int64(int64[:,::1], int64[::1], int64, int32[::1], int64[:,::1], int64[::1], int64[:,::1])")
-def find_keys(wanted: Ints, numbers: Ints, secret: int, table: Ints, keys: Ints, counts: Ints, looked_up: Ints) -> int:
+def find_keys(wanted_keys: Ints, numbers: Ints, secret: int, table: Ints, keys: Ints, counts: Ints, looked_up: Ints) -> int:
     """Writes the number of each wanted key; enters new keys and counts them in ``counts[0]``. Returns the number of wanted keys done before
     room ran out. A few steps for each key."""
     count = counts[0]
     start = 0
-    while start < len(wanted) and count + _BLOCK <= len(keys):
-        stop = min(start + _BLOCK, len(wanted))
+    while start < len(wanted_keys) and count + _BLOCK <= len(keys):
+        stop = min(start + _BLOCK, len(wanted_keys))
         for i in range(start, stop):  # what is at these places of the table is only needed below, so that nothing waits for it
-            if i == 0 or not is_same(wanted, i, wanted, i - 1):
-                looked_up[0, i - start] = slot_of(wanted, i, secret, len(table))
+            if i == 0 or not is_same(wanted_keys, i, wanted_keys, i - 1):
+                looked_up[0, i - start] = slot_of(wanted_keys, i, secret, len(table))
                 looked_up[1, i - start] = table[looked_up[0, i - start]]
         for i in range(start, stop):
-            if i > 0 and is_same(wanted, i, wanted, i - 1):  # successive packets are often of one connection
+            if i > 0 and is_same(wanted_keys, i, wanted_keys, i - 1):  # successive packets are often of one connection
                 numbers[i] = numbers[i - 1]
                 continue
             slot = looked_up[0, i - start]
-            found = table[slot]
-            while found >= 0 and not is_same(wanted, i, keys, found):
+            number = table[slot]
+            while number >= 0 and not is_same(wanted_keys, i, keys, number):
                 slot = (slot + 1) & (len(table) - 1)
-                found = table[slot]
-            if found < 0:
-                found = count
+                number = table[slot]
+            if number < 0:
+                number = count
                 table[slot] = count
-                keys[count, 0], keys[count, 1] = wanted[i, 0], wanted[i, 1]
+                keys[count, 0], keys[count, 1] = wanted_keys[i, 0], wanted_keys[i, 1]
                 count += 1
-            numbers[i] = found
+            numbers[i] = number
         start = stop
     counts[0] = count
     return start

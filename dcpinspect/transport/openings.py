@@ -49,17 +49,17 @@ class Opening(NamedTuple):
 
 def openings(tables: TransportTables, numbers: Column, now_ns: int) -> Iterator[Opening]:
     """Yields what came of these connections, by number."""
-    known = tables.connections[numbers - 1]
-    kinds = _kinds(tables, known, numbers, now_ns)
-    errors, syns = known.unreached.tolist(), tables.sides.packets[2 * numbers - 2].tolist()
-    shut, first = _shut(tables, known), np.maximum(known.flows, 0)
+    connection_rows = tables.connections[numbers - 1]
+    kinds = _kinds(tables, connection_rows, numbers, now_ns)
+    errors, syns = connection_rows.unreached.tolist(), tables.sides.packets[2 * numbers - 2].tolist()
+    shut, first = _shut(tables, connection_rows), np.maximum(connection_rows.flows, 0)
     behind = np.stack((tables.flows.unproven[first], tables.flows.unproven[first + 1]), axis=1).tolist()
-    columns = (kinds.tolist(), errors, syns, _unseen(tables, known, numbers).tolist(), behind)
-    for place, (kind, error, count, unseen, unproven) in enumerate(zip(*columns, strict=True)):
+    columns = (kinds.tolist(), errors, syns, _unseen(tables, connection_rows, numbers).tolist(), behind)
+    for row, (kind, error, count, unseen, unproven) in enumerate(zip(*columns, strict=True)):
         unreached = _error(error), _error(-error)
         unopened = unreached[0] if unreached[0] and kind == _UNANSWERED else OPENINGS[kind]
         yield Opening(
-            unopened, unreached, count if kind in (_UNANSWERED, _REFUSED) else 0, shut.get(place, (None, None)), unseen, tuple(unproven)
+            unopened, unreached, count if kind in (_UNANSWERED, _REFUSED) else 0, shut.get(row, (None, None)), unseen, tuple(unproven)
         )
 
 
@@ -70,19 +70,19 @@ def _error(factor: int) -> str:
 
 def counted(tables: TransportTables, numbers: Column, now_ns: int) -> Counter[str]:
     """Returns how many of these connections were not opened, or were silent, by what came of them."""
-    found: Counter[str] = Counter()
+    outcome_counts: Counter[str] = Counter()
     kinds = _kinds(tables, tables.connections[numbers - 1], numbers, now_ns)
     for kind, count in enumerate(np.bincount(kinds, minlength=len(OPENINGS)).tolist()):
-        found[OPENINGS[kind]] = count
+        outcome_counts[OPENINGS[kind]] = count
     errors = tables.connections.unreached[numbers - 1][kinds == _UNANSWERED]
     for error, count in zip(*(column.tolist() for column in np.unique(errors[errors > 0], return_counts=True)), strict=True):
-        found[UNANSWERED] -= count
-        found[_error(error)] += count
-    del found[""]
-    return +found
+        outcome_counts[UNANSWERED] -= count
+        outcome_counts[_error(error)] += count
+    del outcome_counts[""]
+    return +outcome_counts
 
 
-def _kinds(tables: TransportTables, known: ConnectionRows, numbers: Column, now_ns: int) -> Column:
+def _kinds(tables: TransportTables, connection_rows: ConnectionRows, numbers: Column, now_ns: int) -> Column:
     """Returns what came of connections: places in ``OPENINGS``.
 
     A client that said something was answered before, whether the capture has that or not.
@@ -90,47 +90,50 @@ def _kinds(tables: TransportTables, known: ConnectionRows, numbers: Column, now_
     """
     client, server = tables.sides[2 * numbers - 2], tables.sides[2 * numbers - 1]
     kinds = np.zeros(len(numbers), np.int64)
-    said = np.maximum(known.flows, 0)
+    first_flow = np.maximum(connection_rows.flows, 0)
     is_mute, is_mute_server = (
-        (known.flows >= -1) & (tables.flows.payload[said + way] == 0) & (tables.flows.missing[said + way] == 0) for way in range(2)
+        (connection_rows.flows >= -1)
+        & (tables.flows.payload[first_flow + direction] == 0)
+        & (tables.flows.missing[first_flow + direction] == 0)
+        for direction in range(2)
     )
-    asked = (client.started != 0) & (server.has_base == 0) & is_mute
+    has_asked = (client.started != 0) & (server.has_base == 0) & is_mute
     hears_servers = bool((tables.sides.packets[1 : 2 * tables.counts.connections : 2] > 0).any())
-    waited = (client.packets > 1) | (known.unreached > 0)
-    waited |= hears_servers & (known.closed_how == OPEN) & (now_ns - known.last_time > PATIENCE_NS)
-    kinds[asked & (server.packets == 0) & waited] = _UNANSWERED
-    kinds[asked & (server.packets > 0) & (known.closed_how == BY_RST) & (known.closed_by == 1)] = _REFUSED
-    kinds[(client.started != 0) & (server.started != 0) & is_mute & is_mute_server & (known.closed_how != OPEN)] = _SILENT
+    waited = (client.packets > 1) | (connection_rows.unreached > 0)
+    waited |= hears_servers & (connection_rows.closed_how == OPEN) & (now_ns - connection_rows.last_time > PATIENCE_NS)
+    kinds[has_asked & (server.packets == 0) & waited] = _UNANSWERED
+    kinds[has_asked & (server.packets > 0) & (connection_rows.closed_how == BY_RST) & (connection_rows.closed_by == 1)] = _REFUSED
+    kinds[(client.started != 0) & (server.started != 0) & is_mute & is_mute_server & (connection_rows.closed_how != OPEN)] = _SILENT
     return kinds
 
 
-def _unseen(tables: TransportTables, known: ConnectionRows, numbers: Column) -> Column:
+def _unseen(tables: TransportTables, connection_rows: ConnectionRows, numbers: Column) -> Column:
     """Returns the direction of which no packet was captured, for each connection, or -1.
 
     The other one must show that there was something: by its handshake, or because it goes on for longer than an answer takes.
     """
-    both, first = np.stack((2 * numbers - 2, 2 * numbers - 1)), np.maximum(known.flows, 0)
+    both, first = np.stack((2 * numbers - 2, 2 * numbers - 1)), np.maximum(connection_rows.flows, 0)
     is_seen = tables.sides.packets[both] > 0
     payload, again = (column[first] + column[first + 1] for column in (tables.flows.payload, tables.flows.duplicate))
-    goes_on = (known.last_time - known.first_time >= WAIT_NS) & (again == 0)
+    goes_on = (connection_rows.last_time - connection_rows.first_time >= WAIT_NS) & (again == 0)
     is_sure = (tables.sides.has_base[both] != 0).all(axis=0) | goes_on
-    has_bytes = (payload > 0) | (known.flows < -1)
-    found: Column = np.where((is_seen.sum(axis=0) == 1) & has_bytes & is_sure, np.argmin(is_seen, axis=0), -1)
-    return found
+    has_bytes = (payload > 0) | (connection_rows.flows < -1)
+    unseen_direction: Column = np.where((is_seen.sum(axis=0) == 1) & has_bytes & is_sure, np.argmin(is_seen, axis=0), -1)
+    return unseen_direction
 
 
-def _shut(tables: TransportTables, known: ConnectionRows) -> dict[int, tuple[Spell | None, Spell | None]]:
+def _shut(tables: TransportTables, connection_rows: ConnectionRows) -> dict[int, tuple[Spell | None, Spell | None]]:
     """Returns by place, for connections of which an end took nothing for ``SHUT_NS`` or more, when each direction's sender did."""
-    first = known.flows.astype(np.int64)
+    first = connection_rows.flows.astype(np.int64)
     flows = tables.flows
     is_any: npt.NDArray[np.bool_] = (flows.shut_since > 0) | (flows.shuts > 0)
-    found = {}
-    for place in np.flatnonzero((first > 0) & (is_any[np.maximum(first, 0)] | is_any[np.maximum(first, 0) + 1])).tolist():
-        connection = known[place]
+    spells = {}
+    for row in np.flatnonzero((first > 0) & (is_any[np.maximum(first, 0)] | is_any[np.maximum(first, 0) + 1])).tolist():
+        connection = connection_rows[row]
         until = connection.last_time if connection.closed_how == OPEN else connection.closed.time
-        ways = []
-        for way in range(2):
-            flow = flows[int(first[place]) + way]
+        direction_spells = []
+        for direction in range(2):
+            flow = flows[int(first[row]) + direction]
             since, time_ns, times = int(flow.shut_from), int(flow.shut_ns), int(flow.shuts)
             lasts_ns = int(until - flow.shut_since) if flow.shut_since else 0
             is_over = lasts_ns < SHUT_NS
@@ -138,7 +141,7 @@ def _shut(tables: TransportTables, known: ConnectionRows) -> dict[int, tuple[Spe
                 times += 1
                 if lasts_ns >= time_ns:
                     since, time_ns = int(flow.shut_since), lasts_ns
-            ways.append((since, time_ns, times, is_over) if times else None)
-        if ways[0] or ways[1]:
-            found[place] = (ways[0], ways[1])
-    return found
+            direction_spells.append((since, time_ns, times, is_over) if times else None)
+        if direction_spells[0] or direction_spells[1]:
+            spells[row] = (direction_spells[0], direction_spells[1])
+    return spells

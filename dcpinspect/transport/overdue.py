@@ -28,7 +28,7 @@ def give_up_overdue(start: int, tables: TransportTables) -> int:
             if node.ack_seen < 0 or abs(packet.time - node.ack_time) < WAIT_NS:  # less than 0: the clock was set back
                 break
             give_up_gap(tables, flow, packet)
-        one = tables.sides[side]
-        if one.ended == 0 and one.has_fin == 1 and flow.fin_at <= flow.next:
+        direction = tables.sides[side]
+        if direction.ended == 0 and direction.has_fin == 1 and flow.fin_at <= flow.next:
             end_side(tables, side, packet, 0)
     return int(last)

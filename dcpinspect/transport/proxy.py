@@ -70,9 +70,9 @@ def may_go_on(data: bytes) -> bool:
 class ProxyHeaders:
     """Takes the headers away from the chunks of a reading."""
 
-    def __init__(self, found: Callable[[int, int], None]) -> None:
-        """``found``: is told the connection and the size of each header."""
-        self._found = found
+    def __init__(self, on_header: Callable[[int, int], None]) -> None:
+        """``on_header``: is told the connection and the size of each header."""
+        self._found = on_header
         self.of: dict[int, ProxyHeader] = {}
         """By connection."""
         self._held: dict[int, StreamChunk] = {}
@@ -101,23 +101,23 @@ class ProxyHeaders:
     def _look(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
         number = chunk.connection
         held = self._held.pop(number, None)
-        whole = chunk if held is None or chunk.offset != held.offset + len(held.data) else _joined(held, chunk)
-        data = whole.data[:MOST].tobytes()
-        header = None if whole.holes else proxy_header(data)
+        joined_chunk = chunk if held is None or chunk.offset != held.offset + len(held.data) else _joined(held, chunk)
+        data = joined_chunk.data[:MOST].tobytes()
+        header = None if joined_chunk.holes else proxy_header(data)
         if header is not None:
             self.of[number] = header
             self._found(number, header.size)
-            rest = self._behind(_since(whole, header.size), header.size)
-            if len(rest.data) or rest.is_end:
-                yield replace(rest, is_start=True)
+            behind_header = self._behind(_since(joined_chunk, header.size), header.size)
+            if len(behind_header.data) or behind_header.is_end:
+                yield replace(behind_header, is_start=True)
             else:
                 self._begins.add(number)
-        elif whole is chunk and held is not None:
+        elif joined_chunk is chunk and held is not None:
             yield from (held, chunk)  # bytes are missing between them
-        elif may_go_on(data) and not whole.is_end and not whole.holes:
-            self._held[number] = whole
+        elif may_go_on(data) and not joined_chunk.is_end and not joined_chunk.holes:
+            self._held[number] = joined_chunk
         else:
-            yield whole
+            yield joined_chunk
 
     def _behind(self, chunk: StreamChunk, size: int) -> StreamChunk:
         columns = chunk.segments.columns.copy()
@@ -143,9 +143,9 @@ def _joined(first: StreamChunk, second: StreamChunk) -> StreamChunk:
 def _since(chunk: StreamChunk, at: int) -> StreamChunk:
     """Returns a chunk without what is before a stream offset; it has no holes."""
     first = max(0, int(np.searchsorted(chunk.segments.offset, at, "right")) - 1)
-    segments, places = chunk.segments.only(slice(first, None)), None if chunk.places is None else chunk.places[first:].copy()
+    segments, file_places = chunk.segments.only(slice(first, None)), None if chunk.places is None else chunk.places[first:].copy()
     passed = at - int(segments.offset[0])
     segments.offset[0] = at
-    if places is not None and places[0] >= 0:
-        places[0] += passed
-    return replace(chunk, offset=at, data=chunk.data[at - chunk.offset :].copy(), segments=segments, places=places)
+    if file_places is not None and file_places[0] >= 0:
+        file_places[0] += passed
+    return replace(chunk, offset=at, data=chunk.data[at - chunk.offset :].copy(), segments=segments, places=file_places)

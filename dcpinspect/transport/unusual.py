@@ -102,41 +102,43 @@ class UnusualPackets:
         is at the packet that completed it.
         """
         classes = headers.classes.copy()
-        places = headers.unusual
-        found: list[tuple[int, _Inner]] = []
-        for place in places.tolist():
-            inner = self._inner(batch, place)
+        unusual_packets = headers.unusual
+        inner_packets: list[tuple[int, _Inner]] = []
+        for packet in unusual_packets.tolist():
+            inner = self._inner(batch, packet)
             if isinstance(inner, _Inner):
-                found.append((place, inner))
+                inner_packets.append((packet, inner))
             else:
-                classes[place] = inner
-        data = np.frombuffer(b"".join(inner.data for _, inner in found), np.uint8)
-        where = np.array([place for place, _ in found], np.int64)
-        captured = np.array([len(inner.data) for _, inner in found], np.int64)
+                classes[packet] = inner
+        data = np.frombuffer(b"".join(inner.data for _, inner in inner_packets), np.uint8)
+        packet_index = np.array([packet for packet, _ in inner_packets], np.int64)
+        captured = np.array([len(inner.data) for _, inner in inner_packets], np.int64)
         parsed = self._parser.columns(
             PacketBatch(
                 data=data,
                 offset=np.cumsum(captured) - captured,
                 captured=captured,
-                wire=np.array([inner.wire for _, inner in found], np.int64),
-                time_ns=batch.time_ns[where],
-                link_type=np.full(len(found), _RAW_IP, np.int64),
+                wire=np.array([inner.wire for _, inner in inner_packets], np.int64),
+                time_ns=batch.time_ns[packet_index],
+                link_type=np.full(len(inner_packets), _RAW_IP, np.int64),
                 file=batch.file,
                 first_frame=batch.first_frame,
                 first_packet=batch.first_packet,
                 file_offset=batch.file_offset,
             )
         )
-        classes[where] = parsed.classes
-        parsed.tcp[:, NETWORK] = np.array([inner.network for _, inner in found], np.int64)[parsed.index]
-        self._parser.count(headers.classes[places], -1)
-        self._parser.count(classes[places], 1)
+        classes[packet_index] = parsed.classes
+        parsed.tcp[:, NETWORK] = np.array([inner.network for _, inner in inner_packets], np.int64)[parsed.index]
+        self._parser.count(headers.classes[unusual_packets], -1)
+        self._parser.count(classes[unusual_packets], 1)
         self._count_lost()
-        origins = np.stack((np.cumsum(captured) - captured + len(batch.data), np.array([inner.at for _, inner in found], np.int64)), axis=1)
+        origins = np.stack(
+            (np.cumsum(captured) - captured + len(batch.data), np.array([inner.at for _, inner in inner_packets], np.int64)), axis=1
+        )
         if not len(parsed.index):
             return Headers(classes, headers.index, headers.tcp), batch.data, origins
         parsed.tcp[:, PAYLOAD] += len(batch.data)
-        index = np.concatenate((headers.index, where[parsed.index]))
+        index = np.concatenate((headers.index, packet_index[parsed.index]))
         order = np.argsort(index)
         tcp = np.concatenate((headers.tcp, parsed.tcp))[order]
         return Headers(classes, index[order], tcp), np.concatenate((batch.data, data)), origins
@@ -152,25 +154,25 @@ class UnusualPackets:
         self._parser.counts[FRAGMENT] -= lost
         self._parser.counts[INCOMPLETE] += lost
 
-    def _inner(self, batch: PacketBatch, place: int) -> _Inner | int:
-        """Returns the packet inside packet ``place``, or its class if there is none."""
-        start = int(batch.offset[place])
-        end = start + int(batch.captured[place])
-        wire_end = start + int(batch.wire[place])
-        link_type = int(batch.link_type[place])
+    def _inner(self, batch: PacketBatch, packet_index: int) -> _Inner | int:
+        """Returns the packet inside packet ``packet_index``, or its class if there is none."""
+        start = int(batch.offset[packet_index])
+        end = start + int(batch.captured[packet_index])
+        wire_end = start + int(batch.wire[packet_index])
+        link_type = int(batch.link_type[packet_index])
         view = batch.data.data  # an element costs 25 ns that way, 100 ns through NumPy
         if link_type == _PKTAP and start + 12 <= end:
             size, _, link_type = struct.unpack_from("<III", view, start)
             start = min(start + size, end)
-        at = network_start(view, start, end, link_type)  # type: ignore[arg-type] # see above
+        network_offset = network_start(view, start, end, link_type)  # type: ignore[arg-type] # see above
         try:
-            network = network_of(view, start, at, link_type)  # type: ignore[arg-type] # see above
-            if at >= 0 and (inside := _in_vxlan(view, at, end)) >= 0:
-                frame = at + 4 * (view[at] & 15) + 16
+            network = network_of(view, start, network_offset, link_type)  # type: ignore[arg-type] # see above
+            if network_offset >= 0 and (inside := _in_vxlan(view, network_offset, end)) >= 0:
+                frame = network_offset + 4 * (view[network_offset] & 15) + 16
                 network = _within(network, be32(view, frame - 4) >> 8, network_of(view, frame, inside, _ETHERNET))  # type: ignore[arg-type] # see above
                 return _Inner(view[inside:end].tobytes(), wire_end - inside, inside, network)
-            if at >= 0:
-                layer = self._layers.ip(batch.data[at:end].tobytes())
+            if network_offset >= 0:
+                layer = self._layers.ip(batch.data[network_offset:end].tobytes())
             else:
                 packet = batch.data[start:end].tobytes()
                 if link_type in _COOKED:
@@ -180,31 +182,31 @@ class UnusualPackets:
                 if first is None:
                     return UNUSUAL
                 layer = self._layers.dissected(first, packet)
-            found = self._walk(layer, max(0, int(batch.wire[place] - batch.captured[place])), network)
+            inner = self._walk(layer, max(0, int(batch.wire[packet_index] - batch.captured[packet_index])), network)
             for _ in range(_MAX_NESTED):
-                if isinstance(found, _Inner):
-                    at = start + batch.data[start:end].tobytes().find(found.data)
-                    if at < start:
-                        return found
-                    if found.data[0] >> 4 == 4 and be16(view, at + 2) == 0:
-                        return replace(found, at=at)
+                if isinstance(inner, _Inner):
+                    network_offset = start + batch.data[start:end].tobytes().find(inner.data)
+                    if network_offset < start:
+                        return inner
+                    if inner.data[0] >> 4 == 4 and be16(view, network_offset + 2) == 0:
+                        return replace(inner, at=network_offset)
                     return _Inner(
-                        view[at:end].tobytes(), wire_end - at, at, found.network
+                        view[network_offset:end].tobytes(), wire_end - network_offset, network_offset, inner.network
                     )  # what is behind its end may be of it: segmentation in hardware
-                if not isinstance(found, _Fragment):
-                    return found
-                number = batch.packet_at(place)
-                whole = self._fragments.add(
-                    *((found.network, *found.key), int(batch.time_ns[place]), found.start, found.length, found.data),
-                    more=found.more,
-                    head=found.head,
+                if not isinstance(inner, _Fragment):
+                    return inner
+                number = batch.packet_at(packet_index)
+                datagram = self._fragments.add(
+                    *((inner.network, *inner.key), int(batch.time_ns[packet_index]), inner.start, inner.length, inner.data),
+                    more=inner.more,
+                    head=inner.head,
                     packet=number,
                 )
-                if whole is None:
+                if datagram is None:
                     return FRAGMENT
-                self.companions += [(number, other) for other in whole.packets if other != number]
-                layer = self._layers.ip(_sized(whole.head, whole.length) + whole.data)
-                found = self._walk(layer, whole.length - len(whole.data), found.network)
+                self.companions += [(number, other_packet) for other_packet in datagram.packets if other_packet != number]
+                layer = self._layers.ip(_sized(datagram.head, datagram.length) + datagram.data)
+                inner = self._walk(layer, datagram.length - len(datagram.data), inner.network)
         except Exception:  # whatever the bytes made Scapy do, the packet is at fault
             return MALFORMED
         return MALFORMED

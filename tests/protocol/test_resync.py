@@ -165,7 +165,7 @@ def test_of_too_many_streams_the_latest_are_known(monkeypatch: pytest.MonkeyPatc
 
 def test_the_servers_direction_knows_what_the_client_asked_for() -> None:
     known = KnownStreams()
-    client, server = Framer(known=known), Framer(known=KnownStreams(client=known))
+    client, server = Framer(known_streams=known), Framer(known_streams=KnownStreams(client=known))
     client.feed(chunk(message(opcode=0x53, extras=bytes(48), specific=7, opaque=0x11), is_start=True))
     part = server.feed(chunk(TAIL + b"".join(mutations(3)), packet=5))
     assert part is not None
@@ -175,7 +175,7 @@ def test_the_servers_direction_knows_what_the_client_asked_for() -> None:
 @pytest.mark.parametrize(("lost", "believed"), [(0, False), (71, False), (72, True)])
 def test_unknown_streams_are_believed_where_the_client_may_have_asked_unseen(lost: int, believed: bool) -> None:
     known = KnownStreams()
-    client, server = Framer(known=known), Framer(known=KnownStreams(client=known))
+    client, server = Framer(known_streams=known), Framer(known_streams=KnownStreams(client=known))
     asked = [message(opcode=0x53, extras=bytes(48), specific=7, opaque=0x11)] * 3
     data = asked[0] + bytes(lost) + b"".join(asked[1:])
     client.feed(chunk(data, packet=1, holes=((72, 72 + lost),) if lost else (), is_start=True))
@@ -222,7 +222,7 @@ OTHERS = mutations(5, vbucket=900, opaque=0x77)
 def behind_a_hole(before: list[bytes], behind: list[bytes], *, lost: int = 72) -> tuple[list[bytes], list[bytes]]:
     """(messages found behind it, those of them that are marked) where the client's side lacks ``lost`` bytes from the start on."""
     known = KnownStreams()
-    client, server = Framer(known=known), Framer(known=KnownStreams(client=known))
+    client, server = Framer(known_streams=known), Framer(known_streams=KnownStreams(client=known))
     asked = message(opcode=0x53, extras=bytes(48), specific=7, opaque=0x11)
     client.feed(chunk(asked + bytes(lost) + asked, packet=1, holes=((72, 72 + lost),) if lost else (), is_start=True))
     at = len(b"".join(before))

@@ -64,7 +64,7 @@ def test_messages_are_those_of_framers(seed: int) -> None:
     found = messages_of(first, np.arange(60))
     seen = 0
     for number, chunk in enumerate(chunks):
-        framer = Framer(known=KnownStreams())
+        framer = Framer(known_streams=KnownStreams())
         framed = framer.feed(chunk)
         assert found.is_whole[number] == (framer.account.messages == len(chunk.data))
         mine = found.of == number

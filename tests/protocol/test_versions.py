@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol import versions
-from dcpinspect.protocol.versions import Versions, shown, told_version, versions_by_markers
+from dcpinspect.protocol.versions import Versions, possible_versions, told_version, versions_by_markers
 
 ANY = Versions()
 
@@ -15,7 +15,7 @@ ANY = Versions()
 )
 def test_a_version_is_what_its_server_tells(text: str, least: tuple[int, ...], below: tuple[int, ...]) -> None:
     assert told_version(text) == (least, below)
-    assert shown(text, [], None, []) == (least, below)
+    assert possible_versions(text, [], None, []) == (least, below)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_a_version_is_what_its_server_tells(text: str, least: tuple[int, ...], b
     [("6.0.5", (False, False)), ("6.5.0", (True, False)), ("6.6.5", (True, False)), ("7.0.0", (True, True)), ("", (None, None))],
 )
 def test_what_a_server_of_a_version_has(text: str, has: tuple[bool | None, bool | None]) -> None:
-    known = shown(text, [], None, [])
+    known = possible_versions(text, [], None, [])
     assert (known.has(versions.SYNC_WRITES), known.has(versions.SEQNO_ADVANCED)) == has
 
 
@@ -43,7 +43,7 @@ def test_a_setting_is_known_since_the_version_of_its_table() -> None:
     ],
 )
 def test_features_tell_versions(asked: list[str], granted: list[str] | None, found: tuple[object, object]) -> None:
-    assert shown(None, asked, granted, []) == found
+    assert possible_versions(None, asked, granted, []) == found
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_features_tell_versions(asked: list[str], granted: list[str] | None, fou
     ],
 )
 def test_answers_to_settings_tell_versions(key: str, value: str, status: str | None, found: tuple[object, object]) -> None:
-    assert shown(None, [], None, [(key, value, status)]) == found
+    assert possible_versions(None, [], None, [(key, value, status)]) == found
 
 
 def test_markers_tell_versions() -> None:

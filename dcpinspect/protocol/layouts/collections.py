@@ -11,10 +11,10 @@ _MANIFEST = (Field("value", 0, FieldKind.JSON, "collections manifest; ids in it 
 _UID = Field("manifest_uid", 0, FieldKind.U64, "manifest that the id was looked up in", "manifest uid")
 
 
-def _by_name(opcode: Opcode, what: str, result: Field) -> tuple[Layout, ...]:
+def _by_name(opcode: Opcode, key_text: str, result: Field) -> tuple[Layout, ...]:
     # The name is in the key up to 6.6, in either since.
-    name = Field("key", 0, FieldKind.TEXT, what, "Key")
-    value = (Field("value", 0, FieldKind.TEXT, what, "Value"),)
+    name = Field("key", 0, FieldKind.TEXT, key_text, "Key")
+    value = (Field("value", 0, FieldKind.TEXT, key_text, "Value"),)
     return (
         Layout(opcode, "request", "v1", _SPEC, key=name, key_required=False, value=value, value_required=False, columns=False),
         Layout(opcode, "response", "v1", _SPEC, extras=(_UID, result), columns=False),

@@ -30,7 +30,7 @@ def stored(opcode: Opcode) -> tuple[Layout, ...]:
 
 
 def _get_family() -> tuple[Layout, ...]:
-    out: list[Layout] = []
+    layouts: list[Layout] = []
     requests: dict[Opcode, list[tuple[Field, ...]]] = {
         opcode: [()]
         for opcode in (
@@ -47,26 +47,28 @@ def _get_family() -> tuple[Layout, ...]:
     requests[Opcode.GAT] = requests[Opcode.GATQ] = [expiry]
     requests[Opcode.GET_LOCKED] = [(), (Field("lock_seconds", 0, FieldKind.U32, "seconds to lock; 0: the default", "lock time"),)]
     for opcode, forms in requests.items():
-        out += [_layout(opcode, "request", extras=extras, key=_KEY) for extras in forms]
+        layouts += [_layout(opcode, "request", extras=extras, key=_KEY) for extras in forms]
         echoed = _KEY if opcode in (Opcode.GETK, Opcode.GETKQ) else None
         for extras in ((_FLAGS,), ()):
-            out.append(_layout(opcode, "response", extras=extras, value=_DOCUMENT, value_required=False, key=echoed, key_required=False))
+            layouts.append(
+                _layout(opcode, "response", extras=extras, value=_DOCUMENT, value_required=False, key=echoed, key_required=False)
+            )
     # A miss echoes the key, too (memcached proto_bin.c, kv_engine get_context.cc); an error with more to say does not.
-    why = (Field("value", 0, FieldKind.ERROR, "why there is none", "Value"),)
-    out += [
+    error_text = (Field("value", 0, FieldKind.ERROR, "why there is none", "Value"),)
+    layouts += [
         _layout(
             opcode,
             "response",
             generation="miss",
             key=_KEY,
             key_required=False,
-            value=why,
+            value=error_text,
             value_required=False,
             status=(Status.KEY_ENOENT,),
         )
         for opcode in (Opcode.GETK, Opcode.GETKQ)
     ]
-    out += [
+    layouts += [
         _layout(Opcode.TOUCH, "request", extras=expiry, key=_KEY),
         _layout(Opcode.TOUCH, "response"),
         _layout(Opcode.TOUCH, "response", extras=(_FLAGS,)),
@@ -101,21 +103,21 @@ def _get_family() -> tuple[Layout, ...]:
             value_required=False,
         ),
     ]
-    return tuple(out)
+    return tuple(layouts)
 
 
 def _store_family() -> tuple[Layout, ...]:
-    out: list[Layout] = []
+    layouts: list[Layout] = []
     extras = (_FLAGS, Field("expiration", 4, FieldKind.TIME, _EXPIRY, "expiration"))
     for opcode in (Opcode.SET, Opcode.ADD, Opcode.REPLACE, Opcode.SETQ, Opcode.ADDQ, Opcode.REPLACEQ):
-        out.append(_layout(opcode, "request", extras=extras, key=_KEY, value=_DOCUMENT, value_required=False))
-        out += stored(opcode)
+        layouts.append(_layout(opcode, "request", extras=extras, key=_KEY, value=_DOCUMENT, value_required=False))
+        layouts += stored(opcode)
     for opcode in (Opcode.APPEND, Opcode.PREPEND, Opcode.APPENDQ, Opcode.PREPENDQ):
-        out.append(_layout(opcode, "request", key=_KEY, value=_DOCUMENT, value_required=False))
-        out += stored(opcode)
+        layouts.append(_layout(opcode, "request", key=_KEY, value=_DOCUMENT, value_required=False))
+        layouts += stored(opcode)
     for opcode in (Opcode.DELETE, Opcode.DELETEQ):
-        out.append(_layout(opcode, "request", key=_KEY))
-        out += stored(opcode)
+        layouts.append(_layout(opcode, "request", key=_KEY))
+        layouts += stored(opcode)
     counter = (
         Field("delta", 0, FieldKind.U64, "how much to add or subtract", "delta", private=True),
         Field("initial", 8, FieldKind.U64, "value of a counter that is not there yet", "initial", private=True),
@@ -123,14 +125,14 @@ def _store_family() -> tuple[Layout, ...]:
     )
     number = (Field("counter", 0, FieldKind.U64, "value of the counter", "value", private=True),)
     for opcode in (Opcode.INCREMENT, Opcode.DECREMENT, Opcode.INCREMENTQ, Opcode.DECREMENTQ):
-        out.append(_layout(opcode, "request", extras=counter, key=_KEY))
-        out.append(_layout(opcode, "response", value=number))
-        out.append(_layout(opcode, "response", generation="mutation-seqno", extras=MUTATION_SEQNO, value=number))
+        layouts.append(_layout(opcode, "request", extras=counter, key=_KEY))
+        layouts.append(_layout(opcode, "response", value=number))
+        layouts.append(_layout(opcode, "response", generation="mutation-seqno", extras=MUTATION_SEQNO, value=number))
     for opcode in (Opcode.FLUSH, Opcode.FLUSHQ):
-        out.append(_layout(opcode, "request", extras=(Field("expiration", 0, FieldKind.U32, "seconds to wait", "expiry"),)))
-        out.append(_layout(opcode, "request"))
-        out.append(_layout(opcode, "response"))
-    return tuple(out)
+        layouts.append(_layout(opcode, "request", extras=(Field("expiration", 0, FieldKind.U32, "seconds to wait", "expiry"),)))
+        layouts.append(_layout(opcode, "request"))
+        layouts.append(_layout(opcode, "response"))
+    return tuple(layouts)
 
 
 LAYOUTS = _get_family() + _store_family()

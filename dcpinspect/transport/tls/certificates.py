@@ -34,10 +34,10 @@ def read_certificate(data: bytes) -> Certificate | None:
 def _read(data: bytes) -> Certificate:
     from cryptography import x509  # deferred: only TLS needs it
 
-    found = x509.load_der_x509_certificate(data)
-    since, until = found.not_valid_before_utc, found.not_valid_after_utc
+    certificate = x509.load_der_x509_certificate(data)
+    since, until = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     try:
-        listed = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        listed = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         names = [*listed.get_values_for_type(x509.DNSName), *map(str, listed.get_values_for_type(x509.IPAddress))]
     except x509.ExtensionNotFound:
         names = []
@@ -48,8 +48,8 @@ def _read(data: bytes) -> Certificate:
 def host_named(host: str, names: tuple[str, ...]) -> bool:
     """Returns whether a certificate with these names is one of the host; a star stands for the first label."""
     host = host.lower().rstrip(".")
-    rest = host.partition(".")[2]
-    return any(name == host or (name.startswith("*.") and name[2:] == rest and bool(rest)) for name in names)
+    parent_domain = host.partition(".")[2]
+    return any(name == host or (name.startswith("*.") and name[2:] == parent_domain and bool(parent_domain)) for name in names)
 
 
 def _ns(moment: datetime) -> int:

@@ -98,45 +98,45 @@ class TlsConnection:
     @property
     def text(self) -> str:
         """Version, cipher suite, what became of the records, and why they were not opened, in words."""
-        name = ", ".join(part for part in (self.version_name, self.suite_name) if part) or "TLS"
+        name = ", ".join(phrase for phrase in (self.version_name, self.suite_name) if phrase) or "TLS"
         alerts = [f"the {side} says {alert}" for side, alert, _ in self.alerts]
         if not self.is_open or self.is_misfit:
             random = "" if self.client is None else f"client random {self.client.random.hex()}"
             misfit = MISFIT if self.is_misfit else ""
-            parts = ["not decrypted", *alerts, misfit, random, self.start_text, self.search_text]
+            phrases = ["not decrypted", *alerts, misfit, random, self.start_text, self.search_text]
         else:
-            opened, lost, refused, early = (sum(getattr(one, what) for one in self.records) for what in _COUNTED)
-            parts = [f"{opened:,} records read, {lost:,} lost, {refused:,} refused", *alerts]
-            parts += [f"{early:,} record{_s(early)} of early data not read"] if early else []
+            opened, lost, refused, early = (sum(getattr(records, count_name) for records in self.records) for count_name in _COUNTED)
+            phrases = [f"{opened:,} records read, {lost:,} lost, {refused:,} refused", *alerts]
+            phrases += [f"{early:,} record{_s(early)} of early data not read"] if early else []
             if self.renewed:
-                parts += [f"its keys were renegotiated {self.renewed:,} time{_s(self.renewed)}"]
-            parts += ["a new handshake changed its keys, and the key log has no secret of that"] if self.is_cut_short else []
-            parts += [self.search_text]
-        return f"{name}: {'; '.join(part for part in parts if part)}"
+                phrases += [f"its keys were renegotiated {self.renewed:,} time{_s(self.renewed)}"]
+            phrases += ["a new handshake changed its keys, and the key log has no secret of that"] if self.is_cut_short else []
+            phrases += [self.search_text]
+        return f"{name}: {'; '.join(phrase for phrase in phrases if phrase)}"
 
     @property
     def alerts(self) -> list[tuple[str, str, str]]:
         """Alerts that report a fault, each once for a side: (client or server, the alert's name, what it means)."""
-        told = (
+        fault_alerts = (
             (_SIDES[side], *ALERTS.get(alert, (f"alert-{alert}", "an alert without a name")))
             for side, records in zip(self.sides, self.records, strict=True)
             for _, alert in records.alerts
             if alert not in HARMLESS
         )
-        return list(dict.fromkeys(told))
+        return list(dict.fromkeys(fault_alerts))
 
     @property
     def is_misfit(self) -> bool:
         """Whether its secrets open nothing, so that they are wrong. Records in plain text, and the handshake's own, do not count."""
-        return self.is_open and any(one.refused for one in self.records) and not any(one.plain for one in self.records)
+        return self.is_open and any(records.refused for records in self.records) and not any(records.plain for records in self.records)
 
     @property
     def mesh(self) -> str:
         """What shows that sidecars of a service mesh encrypt it, which have the keys; empty if nothing does."""
         name, protocols = (self.client.server_name or "", self.client.protocols) if self.client is not None else ("", ())
-        shown = [one for one in protocols if one.startswith("istio")]
-        if shown:
-            return f"ALPN {shown[0]}"
+        istio_protocols = [protocol for protocol in protocols if protocol.startswith("istio")]
+        if istio_protocols:
+            return f"ALPN {istio_protocols[0]}"
         is_named = name.startswith(("outbound_", "inbound_")) or name.endswith((".linkerd.cluster.local", ".consul"))
         return "the form of its server name" if is_named else ""
 
@@ -166,8 +166,8 @@ class TlsConnection:
             return "no secrets were tried, after too many connections in vain; --port names those that matter"
         if not search.known:
             return "the key log has no secret of " + ("one side" if self.is_open else "TLS 1.3 that it may have")
-        of = f" of {search.known:,}" if search.tried < search.known else ""
-        whose = "one side" if self.is_open else f"{search.tried:,}{of} connection{'' if search.known == 1 else 's'}"
+        of_known = f" of {search.known:,}" if search.tried < search.known else ""
+        whose = "one side" if self.is_open else f"{search.tried:,}{of_known} connection{'' if search.known == 1 else 's'}"
         return f"its records up to number {search.numbers:,} were tried with the secrets of {whose}; a larger --tls-search tries more"
 
 

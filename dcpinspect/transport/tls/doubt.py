@@ -76,11 +76,11 @@ class _Head:
         data, base, columns = self.data[: _MOST_HEAD - self.base], self.base, self.columns
         edges = {*columns[0].tolist(), self.end}
         header = first_header(np.frombuffer(data, np.uint8), self.is_start and not base)
-        found = (_of_start(data) if self.is_start and not base else None) or _of_middle(data, base, edges, header)
-        if found is not None:
-            end, is_tls = found
-            place = int(np.searchsorted(columns[0], base + end - 1, "right")) - 1
-            return _Verdict(int(columns[1, place]) if place >= 0 else self.release, is_tls)
+        verdict = (_of_start(data) if self.is_start and not base else None) or _of_middle(data, base, edges, header)
+        if verdict is not None:
+            end, is_tls = verdict
+            packet_index = int(np.searchsorted(columns[0], base + end - 1, "right")) - 1
+            return _Verdict(int(columns[1, packet_index]) if packet_index >= 0 else self.release, is_tls)
         self._keep(data)
         return None
 
@@ -139,20 +139,24 @@ class Doubt:
                     head.data, head.columns = b"", _NO_COLUMNS
         if self.is_watched:
             held = [(chunk, self._heads[chunk.direction]) for chunk in self.chunks]
-            self.chunks = [_since(one, head.record) for one, head in held if head is not None and one.offset + len(one.data) > head.record]
+            self.chunks = [
+                _since(held_chunk, head.record)
+                for held_chunk, head in held
+                if head is not None and held_chunk.offset + len(held_chunk.data) > head.record
+            ]
         verdicts = [None if head is None else head.verdict for head in self._heads]
-        proof = min((one.release for one in verdicts if one is not None and one.is_tls), default=None)
+        proof = min((head_verdict.release for head_verdict in verdicts if head_verdict is not None and head_verdict.is_tls), default=None)
         if proof is None:
             has_ended = [head is not None and head.is_ended for head in self._heads]
-            is_last |= all(one or verdict is not None for one, verdict in zip(has_ended, verdicts, strict=True))
-            return [False if one is not None or is_last else None for one in verdicts]
-        return [one is None or one.is_tls or proof < one.release for one in verdicts]
+            is_last |= all(is_over or verdict is not None for is_over, verdict in zip(has_ended, verdicts, strict=True))
+            return [False if head_verdict is not None or is_last else None for head_verdict in verdicts]
+        return [head_verdict is None or head_verdict.is_tls or proof < head_verdict.release for head_verdict in verdicts]
 
 
 def _record_in(data: bytes) -> int:
     """Returns the number of the first byte from which on a record may begin."""
-    found = _BEGINNING.search(data)
-    return 0 if len(data) < _START else len(data) if found is None else found.start()
+    match = _BEGINNING.search(data)
+    return 0 if len(data) < _START else len(data) if match is None else match.start()
 
 
 def _since(chunk: StreamChunk, at: int) -> StreamChunk:
@@ -190,12 +194,12 @@ def _of_middle(data: bytes, base: int, edges: set[int], header: int) -> tuple[in
     """
     stop = header or len(data)
     best: int | None = None
-    found = ANY_RECORD.search(data, 0, stop)
-    while found is not None and (best is None or found.start() < best):
-        end = _proof(data, found.start(), base, edges)
+    match = ANY_RECORD.search(data, 0, stop)
+    while match is not None and (best is None or match.start() < best):
+        end = _proof(data, match.start(), base, edges)
         if end is not None and end <= stop and (best is None or end < best):
             best = end
-        found = ANY_RECORD.search(data, found.start() + 1, stop)
+        match = ANY_RECORD.search(data, match.start() + 1, stop)
     if best is not None:
         return best, True
     if header:

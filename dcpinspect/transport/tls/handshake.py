@@ -60,11 +60,11 @@ class Hello:
     def protocols(self) -> tuple[str, ...]:
         """The protocols that a client offers to speak inside (RFC 7301); one that is not plain text has marks in it."""
         data = self.extensions.get(_PROTOCOLS, b"")[2:]
-        found, at = [], 0
-        while at < len(data):
-            found.append(data[at + 1 : at + 1 + data[at]].decode("ascii", "replace"))
-            at += 1 + data[at]
-        return tuple(found)
+        protocols, offset = [], 0
+        while offset < len(data):
+            protocols.append(data[offset + 1 : offset + 1 + data[offset]].decode("ascii", "replace"))
+            offset += 1 + data[offset]
+        return tuple(protocols)
 
 
 def hello_of(kind: int, body: bytes) -> Hello | None:
@@ -93,9 +93,9 @@ def _hello(kind: int, body: _Bytes) -> Hello:
             number, data = extensions.number(2), extensions.take(extensions.number(2))
             if number in _KEPT:
                 hello.extensions[number] = data if len(data) <= _MOST_EXTENSION else b""
-    chosen = hello.extensions.get(_SUPPORTED_VERSIONS, b"")
-    if kind == SERVER_HELLO and len(chosen) == 2:
-        hello.version = int.from_bytes(chosen, "big")
+    selected_version = hello.extensions.get(_SUPPORTED_VERSIONS, b"")
+    if kind == SERVER_HELLO and len(selected_version) == 2:
+        hello.version = int.from_bytes(selected_version, "big")
     return hello
 
 
@@ -106,10 +106,10 @@ def first_certificate(body: bytes, *, has_context: bool) -> bytes | None:
         if has_context:
             data.take(data.number(1))
         data.number(3)
-        found = data.take(data.number(3))
+        certificate = data.take(data.number(3))
     except IndexError:
         return None
-    return found if 0 < len(found) <= MOST_CERTIFICATE else None
+    return certificate if 0 < len(certificate) <= MOST_CERTIFICATE else None
 
 
 class _Bytes:

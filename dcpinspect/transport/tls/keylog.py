@@ -102,10 +102,10 @@ class KeyLog:
         """Returns whether there may be a secret."""
         return bool(self._secrets or self._files)
 
-    def of(self, client_random: bytes, wanted: Sequence[str]) -> Secrets:
+    def of(self, client_random: bytes, labels: Sequence[str]) -> Secrets:
         """Returns the known secrets of a connection, by label; reads the files again if a wanted label is missing."""
-        known = self._secrets.get(client_random, {})
-        if any(label not in known for label in wanted):
+        secrets = self._secrets.get(client_random, {})
+        if any(label not in secrets for label in labels):
             self.look_again()
         return self._secrets.get(client_random, {})
 
@@ -119,33 +119,33 @@ class KeyLog:
         if time.monotonic() - self._looked >= AGAIN_S:
             self._look()
 
-    def lines(self, chosen: Iterable[Secrets]) -> bytes:
+    def lines(self, used_secrets: Iterable[Secrets]) -> bytes:
         """Returns the secrets of connections, as ``of`` or ``each`` returned them, as lines of a key log, for callers that were asked to
         write them."""
-        wanted = {id(one) for one in chosen}
+        used_ids = {id(secrets) for secrets in used_secrets}
         return b"".join(
             f"{label} {client_random.hex()} {secret.hex()}\n".encode()
-            for client_random, found in self.each()
-            if id(found) in wanted
-            for label, secret in list(found.items())
+            for client_random, connection_secrets in self.each()
+            if id(connection_secrets) in used_ids
+            for label, secret in list(connection_secrets.items())
         )
 
     def add(self, text: bytes) -> None:
         """Adds lines of a secrets block of a pcapng file."""
-        for found in _lines(_SECRETS).finditer(text):
-            label, client_random, secret = found[1].split(b" ")
+        for match in _lines(_SECRETS).finditer(text):
+            label, client_random, secret = match[1].split(b" ")
             self._keep(_LABELS[label], bytes.fromhex(client_random.decode()), bytes.fromhex(secret.decode()))
 
     def _keep(self, label: str, client_random: bytes, secret: bytes) -> None:
-        known = self._secrets.get(client_random)
-        if known is None:
+        secrets = self._secrets.get(client_random)
+        if secrets is None:
             if len(self._secrets) >= MOST_CONNECTIONS:
                 oldest = list(islice(self._secrets, 1 + MOST_CONNECTIONS // 10))  # many at once: a dict is slow to find its first key
-                for one in oldest:
-                    del self._secrets[one]
+                for old_random in oldest:
+                    del self._secrets[old_random]
                 self.dropped += len(oldest)
-            known = self._secrets[client_random] = {}
-        known[label] = secret
+            secrets = self._secrets[client_random] = {}
+        secrets[label] = secret
         self.count += 1
 
     def _look(self) -> None:
@@ -159,7 +159,7 @@ class KeyLog:
                 file.is_key_log = file.is_key_log or _lines(_GOOD).search(lines) is not None
                 if len(self.damage) < MOST_TOLD:
                     damaged = islice(_lines(_DAMAGE).finditer(lines), MOST_TOLD - len(self.damage))
-                    self.damage += [Damage(file.path, number + lines.count(b"\n", 0, found.start())) for found in damaged]
+                    self.damage += [Damage(file.path, number + lines.count(b"\n", 0, match.start())) for match in damaged]
         self._looked = time.monotonic()
 
 
@@ -179,10 +179,10 @@ def files_of(path: str) -> Iterator[tuple[str, Sequence[str] | None]]:
         yield path, None
         return
     for folder, folders, names in os.walk(path):
-        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        folders[:] = sorted(folder_name for folder_name in folders if not folder_name.startswith("."))
         inside = Path(folder).relative_to(path)
-        for name in sorted(one for one in names if not one.startswith(".")):
-            within = [str(one) for one in (inside, *inside.parents) if one.parts]
+        for name in sorted(file_name for file_name in names if not file_name.startswith(".")):
+            within = [str(ancestor) for ancestor in (inside, *inside.parents) if ancestor.parts]
             yield os.path.join(folder, name), [str(inside / name), os.path.splitext(str(inside / name))[0], *within]
 
 

@@ -57,9 +57,9 @@ def chacha_bytes(key: bytes, iv: bytes, first: int, count: int, *, counter: int,
         b, c, d = b[[1, 2, 3, 0]], c[[2, 3, 0, 1]], d[[3, 0, 1, 2]]
         quarter_rounds(a, b, c, d)
         b, c, d = b[[3, 0, 1, 2]], c[[2, 3, 0, 1]], d[[1, 2, 3, 0]]
-    word, place = divmod(at, 4)
-    found: npt.NDArray[np.uint8] = (((a, b, c, d)[word // 4][word % 4] + start[word]) >> np.uint32(8 * place)).astype(np.uint8)
-    return found
+    word, byte_in_word = divmod(at, 4)
+    key_bytes: npt.NDArray[np.uint8] = (((a, b, c, d)[word // 4][word % 4] + start[word]) >> np.uint32(8 * byte_in_word)).astype(np.uint8)
+    return key_bytes
 
 
 def _ends_of_nonces(iv: bytes, first: int, count: int) -> npt.NDArray[np.uint8]:

@@ -47,35 +47,37 @@ class Search:
         self.numbers = 0
         """Sequence numbers below this one were tried with each of these secrets."""
 
-    def find(self, asked: Sequence[CandidateRecord], known: Iterable[Secrets], suites: Sequence[Suite], *, most: int) -> Fit | None:
+    def find(
+        self, candidates: Sequence[CandidateRecord], known_secrets: Iterable[Secrets], suites: Sequence[Suite], *, most: int
+    ) -> Fit | None:
         """Returns keys, from the secrets of one known connection, that open one of the records; None for none after ``most`` trials."""
-        known = [secrets for secrets in known if any(TRAFFIC[one.role] in secrets for one in asked)]
-        tried = known[: max(1, most // (FEW * max(1, len(asked) * len(suites))))]
-        self.known, self.tried = len(known), len(tried)
-        ways = [
-            Fit(one, secrets, Tls13(secrets[TRAFFIC[one.role]], suite), 0)
+        known_secrets = [secrets for secrets in known_secrets if any(TRAFFIC[candidate.role] in secrets for candidate in candidates)]
+        tried = known_secrets[: max(1, most // (FEW * max(1, len(candidates) * len(suites))))]
+        self.known, self.tried = len(known_secrets), len(tried)
+        possible_fits = [
+            Fit(candidate, secrets, Tls13(secrets[TRAFFIC[candidate.role]], suite), 0)
             for secrets in tried
-            for one in asked
-            if TRAFFIC[one.role] in secrets
+            for candidate in candidates
+            if TRAFFIC[candidate.role] in secrets
             for suite in suites
-            if len(secrets[TRAFFIC[one.role]]) == suite.secret_bytes
+            if len(secrets[TRAFFIC[candidate.role]]) == suite.secret_bytes
         ]
         # Low numbers of all secrets come before high numbers of any.
-        while ways and (count := min(AT_ONCE, most // len(ways))):
-            for way in ways:
-                record = way.asked.record
-                for sequence in way.keys.may_have(record, self.numbers, count):
-                    if way.keys.open(sequence, record) is not None:
-                        return Fit(way.asked, way.secrets, way.keys, sequence)
+        while possible_fits and (count := min(AT_ONCE, most // len(possible_fits))):
+            for possible_fit in possible_fits:
+                record = possible_fit.asked.record
+                for sequence in possible_fit.keys.may_have(record, self.numbers, count):
+                    if possible_fit.keys.open(sequence, record) is not None:
+                        return Fit(possible_fit.asked, possible_fit.secrets, possible_fit.keys, sequence)
             self.numbers += count
-            most -= count * len(ways)
+            most -= count * len(possible_fits)
         return None
 
 
-def outward(known: int, likely: int, most: int) -> Iterator[int]:
+def outward(known_number: int, likely: int, most: int) -> Iterator[int]:
     """Yields the number that is known, 0, then the numbers below ``most`` from the likely one outward."""
-    yield known
-    if known:
+    yield known_number
+    if known_number:
         yield 0
     for distance in range(most + 1):
         if 0 < likely + distance < most:

@@ -65,7 +65,7 @@ def _tag(kind: CipherKind) -> int:
 
 
 def _suites() -> dict[int, Suite]:
-    found = {
+    suites = {
         0x1301: Suite("TLS_AES_128_GCM_SHA256", TLS13, "gcm", 16, "sha256"),
         0x1302: Suite("TLS_AES_256_GCM_SHA384", TLS13, "gcm", 32, "sha384"),
         0x1303: Suite("TLS_CHACHA20_POLY1305_SHA256", TLS13, "chacha", 32, "sha256"),
@@ -75,22 +75,22 @@ def _suites() -> dict[int, Suite]:
     for name, number in (
         ("RSA", 0x009C), ("DHE_RSA", 0x009E), ("ECDHE_ECDSA", 0xC02B), ("ECDHE_RSA", 0xC02F),
     ):  # fmt: skip
-        found[number] = Suite(f"TLS_{name}_WITH_AES_128_GCM_SHA256", TLS12, "gcm", 16, "sha256")
-        found[number + 1] = Suite(f"TLS_{name}_WITH_AES_256_GCM_SHA384", TLS12, "gcm", 32, "sha384")
+        suites[number] = Suite(f"TLS_{name}_WITH_AES_128_GCM_SHA256", TLS12, "gcm", 16, "sha256")
+        suites[number + 1] = Suite(f"TLS_{name}_WITH_AES_256_GCM_SHA384", TLS12, "gcm", 32, "sha384")
     for name, number in (("ECDHE_RSA", 0xCCA8), ("ECDHE_ECDSA", 0xCCA9), ("DHE_RSA", 0xCCAA)):
-        found[number] = Suite(f"TLS_{name}_WITH_CHACHA20_POLY1305_SHA256", TLS12, "chacha", 32, "sha256")
+        suites[number] = Suite(f"TLS_{name}_WITH_CHACHA20_POLY1305_SHA256", TLS12, "chacha", 32, "sha256")
     for name, small, large, small2, large2 in (
         ("RSA", 0x002F, 0x0035, 0x003C, 0x003D),
         ("DHE_RSA", 0x0033, 0x0039, 0x0067, 0x006B),
         ("ECDHE_ECDSA", 0xC009, 0xC00A, 0xC023, 0xC024),
         ("ECDHE_RSA", 0xC013, 0xC014, 0xC027, 0xC028),
     ):
-        found[small] = Suite(f"TLS_{name}_WITH_AES_128_CBC_SHA", TLS12, "cbc", 16, "sha256", "sha1")
-        found[large] = Suite(f"TLS_{name}_WITH_AES_256_CBC_SHA", TLS12, "cbc", 32, "sha256", "sha1")
-        found[small2] = Suite(f"TLS_{name}_WITH_AES_128_CBC_SHA256", TLS12, "cbc", 16, "sha256", "sha256")
+        suites[small] = Suite(f"TLS_{name}_WITH_AES_128_CBC_SHA", TLS12, "cbc", 16, "sha256", "sha1")
+        suites[large] = Suite(f"TLS_{name}_WITH_AES_256_CBC_SHA", TLS12, "cbc", 32, "sha256", "sha1")
+        suites[small2] = Suite(f"TLS_{name}_WITH_AES_128_CBC_SHA256", TLS12, "cbc", 16, "sha256", "sha256")
         last = "sha384" if name.startswith("EC") else "sha256"
-        found[large2] = Suite(f"TLS_{name}_WITH_AES_256_CBC_{last.upper()}", TLS12, "cbc", 32, last, last)
-    return found
+        suites[large2] = Suite(f"TLS_{name}_WITH_AES_256_CBC_{last.upper()}", TLS12, "cbc", 32, last, last)
+    return suites
 
 
 SUITES = _suites()
@@ -138,19 +138,19 @@ class Tls13:
 
         One in 64 does so by chance; the other numbers need not be tried.
         """
-        place = len(record) - 6 - _tag(self.suite.kind)  # of the last byte of its plain text
-        if place < 0:
+        last_byte = len(record) - 6 - _tag(self.suite.kind)  # of the last byte of its plain text
+        if last_byte < 0:
             return []
-        block = divmod(place, 64 if self.suite.kind == "chacha" else 16)
-        asked = self._key, self._iv_bytes, first, count
+        block = divmod(last_byte, 64 if self.suite.kind == "chacha" else 16)
+        key_and_range = self._key, self._iv_bytes, first, count
         if self.suite.kind == "chacha":
-            stream = keystream.chacha_bytes(*asked, counter=1 + block[0], at=block[1])
+            stream = keystream.chacha_bytes(*key_and_range, counter=1 + block[0], at=block[1])
         elif self.suite.kind == "gcm":
-            stream = keystream.aes_bytes(*asked, head=b"", counter=2 + block[0], at=block[1])
+            stream = keystream.aes_bytes(*key_and_range, head=b"", counter=2 + block[0], at=block[1])
         else:
-            stream = keystream.aes_bytes(*asked, head=b"\2", counter=1 + block[0], at=block[1])
-        found: list[int] = (first + np.flatnonzero(_MAY_END[stream ^ record[5 + place]])).tolist()
-        return found
+            stream = keystream.aes_bytes(*key_and_range, head=b"\2", counter=1 + block[0], at=block[1])
+        sequence_numbers: list[int] = (first + np.flatnonzero(_MAY_END[stream ^ record[5 + last_byte]])).tolist()
+        return sequence_numbers
 
     def next(self) -> Tls13:
         """Returns the keys after a KeyUpdate."""
@@ -230,37 +230,37 @@ def tls12_keys(
     mac = _HASH_BYTES[suite.mac] if suite.kind == "cbc" else 0
     iv = 0 if suite.kind == "cbc" else 12 if suite.kind == "chacha" else 4
     block = prf(master, b"key expansion" + server_random + client_random, 2 * (mac + suite.key_bytes + iv), suite.hash)
-    parts, at = [], 0
+    key_pieces, offset = [], 0
     for size in (mac, mac, suite.key_bytes, suite.key_bytes, iv, iv):
-        parts.append(block[at : at + size])
-        at += size
+        key_pieces.append(block[offset : offset + size])
+        offset += size
 
     def side(number: int) -> Protection:
         if suite.kind == "cbc":
-            return Cbc12(parts[2 + number], parts[number], suite, encrypts_then_macs=encrypts_then_macs)
-        return Aead12(parts[2 + number], parts[4 + number], suite)
+            return Cbc12(key_pieces[2 + number], key_pieces[number], suite, encrypts_then_macs=encrypts_then_macs)
+        return Aead12(key_pieces[2 + number], key_pieces[4 + number], suite)
 
     return side(0), side(1)
 
 
 def prf(secret: bytes, seed: bytes, size: int, name: str) -> bytes:
     """Returns bytes of the pseudo-random function of TLS 1.2 (RFC 5246, 5)."""
-    found, a = b"", seed
-    while len(found) < size:
+    output, a = b"", seed
+    while len(output) < size:
         a = hmac.digest(secret, a, name)
-        found += hmac.digest(secret, a + seed, name)
-    return found[:size]
+        output += hmac.digest(secret, a + seed, name)
+    return output[:size]
 
 
 def expand_label(secret: bytes, label: str, size: int, name: str) -> bytes:
     """Returns HKDF-Expand-Label with no context (RFC 8446, 7.1)."""
     full = b"tls13 " + label.encode()
     info = size.to_bytes(2, "big") + bytes([len(full)]) + full + b"\0"
-    found, block, number = b"", b"", 1
-    while len(found) < size:
+    output, block, number = b"", b"", 1
+    while len(output) < size:
         block = hmac.digest(secret, block + info + bytes([number]), name)
-        found, number = found + block, number + 1
-    return found[:size]
+        output, number = output + block, number + 1
+    return output[:size]
 
 
 def _aead(suite: Suite, key: bytes) -> Callable[[bytes, bytes, bytes], bytes]:

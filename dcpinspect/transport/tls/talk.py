@@ -74,7 +74,7 @@ class Talk:
                 self._raw.append(chunk)
             self._waits += _weight(chunk)
             self._shared.waiting += _weight(chunk)
-        is_over = all(one.is_ended for one in self._sides)
+        is_over = all(each_side.is_ended for each_side in self._sides)
         if was_open:
             self.is_over = is_over
         elif self._waits:
@@ -86,7 +86,7 @@ class Talk:
 
     def again(self) -> Iterator[StreamChunk]:
         """Yields what was held back, if the key log has its secrets by now."""
-        if self._learn(is_last=all(one.is_ended for one in self._sides)):
+        if self._learn(is_last=all(side.is_ended for side in self._sides)):
             yield from self._open_held()
 
     def rest(self) -> Iterator[StreamChunk]:
@@ -106,7 +106,7 @@ class Talk:
 
     def _open_held(self) -> Iterator[StreamChunk]:
         yield from self._opened(self._in_roles(), self.held()[-1])
-        self.is_over = all(one.is_ended for one in self._sides)
+        self.is_over = all(side.is_ended for side in self._sides)
 
     def held(self) -> list[StreamChunk]:
         """Returns the chunks that were held back, and holds them no longer."""
@@ -119,8 +119,8 @@ class Talk:
         for side in sides:
             if side is not self._unplaced:
                 yield from side.open(latest)
-        is_last = is_last or all(one.is_ended for one in self._sides)
-        while renewed := [one for one in self._sides if one.wants_keys and self._renew(one, is_last=is_last)]:
+        is_last = is_last or all(each_side.is_ended for each_side in self._sides)
+        while renewed := [each_side for each_side in self._sides if each_side.wants_keys and self._renew(each_side, is_last=is_last)]:
             for side in renewed:
                 yield from side.open(latest)
 
@@ -131,7 +131,7 @@ class Talk:
         assert about.suite is not None
         role = C2S if side.number == self._client_side else S2C
         turn = self._renewed[role]
-        client, server = (one.inside[turn] if turn < len(one.inside) else None for one in self._in_roles())
+        client, server = (each_side.inside[turn] if turn < len(each_side.inside) else None for each_side in self._in_roles())
         suite = None if server is None else SUITES.get(server.suites[0])
         if client is not None and server is not None and suite is not None and suite.version == TLS12:
             master = self._keys.of(client.random, (MASTER,)).get(MASTER)
@@ -211,7 +211,7 @@ class Talk:
     def _is_inside(self) -> bool:
         """Returns whether the capture begins inside the connection, and there is enough of it to find its keys."""
         about = self._about
-        return about.client is None and about.server is None and all(one.is_ended or one.sample() is not None for one in self._sides)
+        return about.client is None and about.server is None and all(side.is_ended or side.sample() is not None for side in self._sides)
 
     def _search_keys(self) -> bool:
         """Searches the keys of a connection without one of its hellos: both would tell the keys. Returns whether any known keys open the
@@ -228,21 +228,25 @@ class Talk:
         if self._shared.in_vain >= IN_VAIN:
             return False
         samples = [(side, side.sample()) for side in self._sides]
-        asked = {CandidateRecord(sample, role): side for side, sample in samples if sample is not None for role in self._roles_of(side)}
+        side_of_record = {
+            CandidateRecord(sample, role): side for side, sample in samples if sample is not None for role in self._roles_of(side)
+        }
         suites = [suite for suite in SEARCHED if about.suite in (None, suite)]
         if about.client is not None:
-            known = {about.client.random: keys.of(about.client.random, TRAFFIC)}
+            known_secrets = {about.client.random: keys.of(about.client.random, TRAFFIC)}
         else:
-            known = dict(keys.each())
-            known = {random: secrets for random, secrets in known.items() if random not in self._shared.randoms} or known
-        fit = search.find([*asked], known.values(), suites, most=keys.search)
+            known_secrets = dict(keys.each())
+            known_secrets = {
+                random: secrets for random, secrets in known_secrets.items() if random not in self._shared.randoms
+            } or known_secrets
+        fit = search.find([*side_of_record], known_secrets.values(), suites, most=keys.search)
         if fit is None:
             self._shared.in_vain += 1
             return False
-        self._shared.randoms |= {random for random, secrets in known.items() if secrets is fit.secrets}
+        self._shared.randoms |= {random for random, secrets in known_secrets.items() if secrets is fit.secrets}
         inside = about.client is None and about.server is None
         self._not_before(max(side.sampled_by for side in self._sides) if inside else self._last_held())
-        self._found(fit, asked[fit.asked])
+        self._found(fit, side_of_record[fit.asked])
         return True
 
     def _last_held(self) -> int:
@@ -262,13 +266,13 @@ class Talk:
 
     def _found(self, fit: Fit, side: Direction) -> None:
         """Takes keys that open a record of a side. So the other side's secret is known, and the numbers of its records have to be found."""
-        about, other = self._about, self._sides[1 - side.number]
+        about, other_side = self._about, self._sides[1 - side.number]
         about.secrets, about.version, about.suite, about.search = fit.secrets, TLS13, fit.keys.suite, None
         about.is_open = True
-        self._is_client(side if fit.asked.role == C2S else other)
+        self._is_client(side if fit.asked.role == C2S else other_side)
         side.begin_at(fit.keys, fit.sequence)
-        self._unplaced = other
-        self._place(other)
+        self._unplaced = other_side
+        self._place(other_side)
 
     def _place(self, side: Direction, *, is_last: bool = False) -> None:
         """Finds the numbers of a side's records, once it has some."""
