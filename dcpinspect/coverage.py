@@ -127,26 +127,26 @@ class Sizes(NamedTuple):
         """Returns the columns of directions that are at hand."""
         numbers = [
             (
-                one.connection,
-                one.direction,
-                one.protocol != OTHER,
-                one.captured,
-                one.unique,
-                one.duplicate,
-                one.late,
-                one.filled,
-                one.decoded,
-                sum(one.skipped.values()),
-                one.unfinished,
-                one.not_decodable,
-                one.not_decodable if one.protocol == HTTP else 0,
-                one.tls,
-                one.missing,
-                one.cut,
-                one.holes,
-                one.first_fault is not None,
+                direction.connection,
+                direction.direction,
+                direction.protocol != OTHER,
+                direction.captured,
+                direction.unique,
+                direction.duplicate,
+                direction.late,
+                direction.filled,
+                direction.decoded,
+                sum(direction.skipped.values()),
+                direction.unfinished,
+                direction.not_decodable,
+                direction.not_decodable if direction.protocol == HTTP else 0,
+                direction.tls,
+                direction.missing,
+                direction.cut,
+                direction.holes,
+                direction.first_fault is not None,
             )
-            for one in directions
+            for direction in directions
         ]
         columns = dict(zip(Sizes._fields, np.array(numbers, np.int64).reshape(-1, len(Sizes._fields)).T, strict=True))
         return Sizes(**columns | {name: columns[name] != 0 for name in ("is_own", "has_fault")})
@@ -178,10 +178,8 @@ class Coverage:
     have fewer of them."""
 
     def __repr__(self) -> str:
-        own = self.own
-        return (
-            f"<coverage: {self.packets_read} packets, {own['decoded']} of {self.plain_bytes(own)} bytes decoded, {own['missing']} missing>"
-        )
+        sums = self.own
+        return f"<coverage: {self.packets_read} packets, {sums['decoded']} of {self.plain_bytes(sums)} bytes decoded, {sums['missing']} missing>"
 
     @property
     def everything(self) -> Iterator[DirectionCoverage]:
@@ -191,39 +189,43 @@ class Coverage:
     @property
     def sizes(self) -> Iterator[tuple[Sequence[DirectionCoverage], Sizes]]:
         """Parts of ``everything``, one after the other, each with its columns."""
-        for some in (self.directions, self.left):
-            for start in range(0, len(some), AT_ONCE):
-                part = some[start : start + AT_ONCE]
-                yield part, part.sizes if isinstance(part, Directions) else Sizes.of(part)
+        for directions in (self.directions, self.left):
+            for start in range(0, len(directions), AT_ONCE):
+                block = directions[start : start + AT_ONCE]
+                yield block, block.sizes if isinstance(block, Directions) else Sizes.of(block)
 
-    def where(self, wanted: Wanted) -> Iterator[DirectionCoverage]:
+    def where(self, condition: Wanted) -> Iterator[DirectionCoverage]:
         """Yields those of ``everything`` that are wanted."""
-        for some, sizes in self.sizes:
-            yield from (some[place] for place in np.flatnonzero(wanted(sizes)).tolist())
+        for directions, sizes in self.sizes:
+            yield from (directions[row] for row in np.flatnonzero(condition(sizes)).tolist())
 
-    def ways(self, wanted: Wanted) -> set[tuple[int, int]]:
+    def ways(self, condition: Wanted) -> set[tuple[int, int]]:
         """Returns connection and direction of those that are wanted."""
-        found: set[tuple[int, int]] = set()
+        ways: set[tuple[int, int]] = set()
         for _, sizes in self.sizes:
-            chosen = wanted(sizes)
-            found.update(zip(sizes.connection[chosen].tolist(), sizes.direction[chosen].tolist(), strict=True))
-        return found
+            meets = condition(sizes)
+            ways.update(zip(sizes.connection[meets].tolist(), sizes.direction[meets].tolist(), strict=True))
+        return ways
 
-    def sums(self, wanted: Wanted) -> Counter[str]:
+    def sums(self, condition: Wanted) -> Counter[str]:
         """Returns the sums over those that are wanted, by field of ``Sizes``."""
-        found: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
         for _, sizes in self.sizes:
-            chosen = wanted(sizes)
-            rows = slice(None) if chosen.all() else chosen
-            found.update({name: int(column[rows].sum()) for name, column in sizes._asdict().items()})
-        return found
+            meets = condition(sizes)
+            rows = slice(None) if meets.all() else meets
+            totals.update({name: int(column[rows].sum()) for name, column in sizes._asdict().items()})
+        return totals
 
     def without(self, connections: Collection[int], unopened: Mapping[str, int]) -> Coverage:
         """Returns the coverage without some connections; ``unopened``: how many of these were not opened, by why."""
-        own, tls = self.directions, {number: one for number, one in self.tls.items() if number not in connections}
-        directions = own.without(connections) if isinstance(own, Directions) else [one for one in own if one.connection not in connections]
-        left = {why: count - unopened.get(why, 0) for why, count in self.unopened.items()}
-        return replace(self, directions=directions, tls=tls, unopened=left)
+        own, tls = self.directions, {number: about for number, about in self.tls.items() if number not in connections}
+        directions = (
+            own.without(connections)
+            if isinstance(own, Directions)
+            else [direction for direction in own if direction.connection not in connections]
+        )
+        still_unopened = {reason: count - unopened.get(reason, 0) for reason, count in self.unopened.items()}
+        return replace(self, directions=directions, tls=tls, unopened=still_unopened)
 
     @property
     def own(self) -> Counter[str]:
@@ -242,21 +244,21 @@ class Coverage:
 
     def tls_advice(self, connections: Collection[int]) -> str:
         """Returns what to do to read these connections, which were not decrypted."""
-        known = [about for number in connections if (about := self.tls.get(number)) is not None]
-        if known and len(known) == len(connections):
-            if len(kinds := {about.mismatch for about in known}) == 1 and (advice := MISMATCHES.get(kinds.pop())):
+        tls_states = [about for number in connections if (about := self.tls.get(number)) is not None]
+        if tls_states and len(tls_states) == len(connections):
+            if len(kinds := {about.mismatch for about in tls_states}) == 1 and (advice := MISMATCHES.get(kinds.pop())):
                 return advice
-            if all(about.cannot_be_read for about in known):
+            if all(about.cannot_be_read for about in tls_states):
                 return "TLS 1.2 cannot be read without the handshake; start the capture before the client connects"
-            if all(about.is_misfit for about in known):
+            if all(about.is_misfit for about in tls_states):
                 return MISFIT
-            if all(about.mesh for about in known):
+            if all(about.mesh for about in tls_states):
                 return "sidecars have the keys; capture inside the pod, between the program and its sidecar (-i lo), where it is plain"
         if self.has_keys:
             return "the key log does not open it; 'dcpinspect connections' says why"
         numbers = np.array([*connections], np.int64)
-        mine = self.where(lambda all_: (all_.direction == 0) & np.isin(all_.connection, numbers))
-        if all(one.receiver.rpartition(":")[2] == str(TLS_PORT) for one in mine):
+        client_directions = self.where(lambda all_: (all_.direction == 0) & np.isin(all_.connection, numbers))
+        if all(direction.receiver.rpartition(":")[2] == str(TLS_PORT) for direction in client_directions):
             return f"give the client's key log with --keylog, or record the plain port ({PLAIN_PORT})"
         return "give the client's key log with --keylog, or capture between the server and what ends TLS, where it is plain"
 
@@ -303,12 +305,12 @@ class Directions(Sequence[DirectionCoverage]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[DirectionCoverage]: ...
     def __getitem__(self, index: int | slice) -> DirectionCoverage | Sequence[DirectionCoverage]:
-        places = range(len(self))[index]
-        if isinstance(places, int):
-            return self._of(places)
-        if places.start % 2 or places.step != 1 or (len(places) % 2):
-            return [self._of(place) for place in places]
-        return self._like(self._numbers[places.start // 2 : places.stop // 2])
+        positions = range(len(self))[index]
+        if isinstance(positions, int):
+            return self._of(positions)
+        if positions.start % 2 or positions.step != 1 or (len(positions) % 2):
+            return [self._of(position) for position in positions]
+        return self._like(self._numbers[positions.start // 2 : positions.stop // 2])
 
     def __iter__(self) -> Iterator[DirectionCoverage]:
         return map(self._of, range(len(self)))
@@ -322,9 +324,9 @@ class Directions(Sequence[DirectionCoverage]):
         framing, is_other = self._sizes_of(seen), self._evidence.others(connection)
         is_suspected = self._evidence.suspected(connection)
         tls, unread = np.zeros((2, len(seen)), np.int64)
-        for place in np.flatnonzero(np.isin(connection, list(self._tls.connections))).tolist():
-            number, side = int(connection[place]), int(seen[place]) % 2
-            tls[place], unread[place] = self._tls.overhead(number, side), self._tls.unread(number, side)
+        for position in np.flatnonzero(np.isin(connection, list(self._tls.connections))).tolist():
+            number, side = int(connection[position]), int(seen[position]) % 2
+            tls[position], unread[position] = self._tls.overhead(number, side), self._tls.unread(number, side)
         return Sizes(
             connection,
             direction,
@@ -346,8 +348,8 @@ class Directions(Sequence[DirectionCoverage]):
             has_fault=framing.has_fault & ~is_other,
         )
 
-    def _of(self, place: int) -> DirectionCoverage:
-        connection, direction = int(self._numbers[place // 2]), place % 2
+    def _of(self, position: int) -> DirectionCoverage:
+        connection, direction = int(self._numbers[position // 2]), position % 2
         seen_as = direction ^ (connection in self._evidence.reversed)
         client, server = self._endpoints.client[connection - 1], self._endpoints.server[connection - 1]
         return _covered(

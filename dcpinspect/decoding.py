@@ -50,15 +50,15 @@ class Decoding:
         self._waiting_keys: dict[int, bytes] = {}
         self._speaks = np.zeros(64, dtype=np.bool_)  # connections with other messages than noops, by number
 
-    def decode(self, found: Frames, origin_ns: int) -> MessageBatch | None:
+    def decode(self, frames: Frames, origin_ns: int) -> MessageBatch | None:
         """Returns the messages of what was framed, in row order; None if there are none. Call this once for everything that was framed, in
         order.
 
         ``origin_ns``: capture time of the first packet of the reading.
         """
-        self._sessions.begin(found.begun, found.has_handshake)
-        self._requests.begin(found.begun, found.has_handshake)
-        return self._messages(found.parts, found.told, origin_ns, at_end=found.is_last) if found.parts or found.told else None
+        self._sessions.begin(frames.begun, frames.has_handshake)
+        self._requests.begin(frames.begun, frames.has_handshake)
+        return self._messages(frames.parts, frames.told, origin_ns, at_end=frames.is_last) if frames.parts or frames.told else None
 
     def leave(self, connections: Collection[int]) -> None:
         """Drops what waits of connections on which nothing comes any more."""
@@ -68,9 +68,11 @@ class Decoding:
         """Returns whether other messages than noops have come of these connections, which rise."""
         return grown(self._speaks, int(connections[-1]) + 1)[connections]
 
-    def _messages(self, parts: Sequence[DirectionMessages], told: Sequence[BriefMessages], origin_ns: int, *, at_end: bool) -> MessageBatch:
-        framed = joined([*(part.framed for part in parts), *(one.framed for one in told)])
-        connections, directions = _ways(parts, told)
+    def _messages(
+        self, framed_parts: Sequence[DirectionMessages], briefs: Sequence[BriefMessages], origin_ns: int, *, at_end: bool
+    ) -> MessageBatch:
+        framed = joined([*(framed_part.framed for framed_part in framed_parts), *(brief.framed for brief in briefs)])
+        connections, directions = _ways(framed_parts, briefs)
         release = np.full(len(connections), _AT_END) if at_end else framed.release
         order = np.lexsort((framed.stream_offset, directions, connections, release))
         connections, directions = connections[order], directions[order]
@@ -80,7 +82,7 @@ class Decoding:
         missing = _missing(framed, order)
         incomplete = np.zeros(len(order), dtype=np.bool_)
         incomplete[missing.row] = True
-        losses = _losses(parts, order)
+        losses = _losses(framed_parts, order)
         after_loss = np.zeros(len(order), dtype=np.bool_)
         after_loss[losses.before] = True
         holes = HoleRanges.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
@@ -126,8 +128,8 @@ class Decoding:
 
     def _remember_keys(self, batch: MessageBatch) -> None:
         """Gives the batch the keys of earlier requests that it answers, and keeps the keys of requests that still wait at its end."""
-        asked = batch.request_row.values[batch.request_row.valid].astype(np.int64) if batch.request_row.valid is not None else ()
-        answered = np.asarray(asked, dtype=np.int64)
+        request_rows = batch.request_row.values[batch.request_row.valid].astype(np.int64) if batch.request_row.valid is not None else ()
+        answered = np.asarray(request_rows, dtype=np.int64)
         earlier = answered[answered < batch.row[0]].tolist()
         batch.earlier_keys = {row: self._waiting_keys[row] for row in dict.fromkeys(earlier) if row in self._waiting_keys}
         may_wait = ~batch.decoded.is_response & (batch.decoded.key.size > 0) & ~SILENT[batch.decoded.opcode] & ~batch.decoded.is_server
@@ -144,43 +146,45 @@ class Decoding:
             del self._waiting_keys[row]
 
 
-def _ways(parts: Sequence[DirectionMessages], told: Sequence[BriefMessages]) -> tuple[Rows, Rows]:
+def _ways(framed_parts: Sequence[DirectionMessages], briefs: Sequence[BriefMessages]) -> tuple[Rows, Rows]:
     """Returns the connection and the direction of each message."""
-    counts = [len(part.framed.start) for part in parts]
-    ways = np.array([(part.connection, part.direction) for part in parts], dtype=np.int64).reshape(-1, 2)
+    counts = [len(framed_part.framed.start) for framed_part in framed_parts]
+    ways = np.array([(framed_part.connection, framed_part.direction) for framed_part in framed_parts], dtype=np.int64).reshape(-1, 2)
     connections, directions = np.repeat(ways, counts, axis=0).T
-    return np.concatenate([connections, *(one.connection for one in told)]), np.concatenate([directions, *(one.direction for one in told)])
+    return np.concatenate([connections, *(brief.connection for brief in briefs)]), np.concatenate(
+        [directions, *(brief.direction for brief in briefs)]
+    )
 
 
-def _losses(parts: Sequence[DirectionMessages], order: Rows) -> Losses:
+def _losses(framed_parts: Sequence[DirectionMessages], order: Rows) -> Losses:
     """Returns the losses before rows; ``order``: the places that the rows had before they were sorted."""
     lost: list[tuple[int, int, int, int, int]] = []
     begin = 0
-    for part in parts:
-        lost += [(begin + row, part.connection, part.direction, *span) for row, span in part.lost]
-        begin += len(part.framed.start)
+    for framed_part in framed_parts:
+        lost += [(begin + row, framed_part.connection, framed_part.direction, *span) for row, span in framed_part.lost]
+        begin += len(framed_part.framed.start)
     if not lost:
         return NO_LOSSES
     table = np.array(lost, dtype=np.int64)
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    table[:, 0] = place[table[:, 0]]
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    table[:, 0] = position[table[:, 0]]
     return Losses(*np.ascontiguousarray(table[np.argsort(table[:, 0])].T))
 
 
 def _vbuckets(decoded: Decoded, pairs: RequestOfMessage) -> tuple[NumberColumn, Mask]:
     """Returns the vbucket of each message: a request has its own, a response that of its request, messages of the server's own table
     none."""
-    own = ~decoded.is_response & ~decoded.is_server
+    has_own = ~decoded.is_response & ~decoded.is_server
     answered = decoded.is_response & ~decoded.is_server & (pairs.vbucket.values >= 0)
-    values = np.where(own, decoded.specific, np.where(answered, pairs.vbucket.values, 0).astype(np.uint64))
-    return NumberColumn(values, own | answered), answered
+    values = np.where(has_own, decoded.specific, np.where(answered, pairs.vbucket.values, 0).astype(np.uint64))
+    return NumberColumn(values, has_own | answered), answered
 
 
 def _missing(framed: Framed, order: Rows) -> Missing:
     """Returns the missing ranges by row of the sorted messages."""
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    row = place[framed.missing_row]
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    row = position[framed.missing_row]
     by_row = np.lexsort((framed.missing_start, row))
     return Missing(row[by_row], framed.missing_start[by_row], framed.missing_end[by_row])

@@ -36,13 +36,13 @@ def number_values(values: Ints, slots: Ints, first: Ints, inverse: Ints) -> int:
     for i in range(len(values)):
         value = values[i]
         low = (value ^ value >> 32) & 0x7FFF_FFFF
-        at = low * _SPREAD >> 16 & (_SLOTS - 1)
-        while slots[at] >= 0 and values[first[slots[at]]] != value:
-            at = at + 1 & (_SLOTS - 1)
-        if slots[at] < 0:
+        slot = low * _SPREAD >> 16 & (_SLOTS - 1)
+        while slots[slot] >= 0 and values[first[slots[slot]]] != value:
+            slot = slot + 1 & (_SLOTS - 1)
+        if slots[slot] < 0:
             if count == len(first):
                 return -1
-            first[count], slots[at] = i, count
+            first[count], slots[slot] = i, count
             count += 1
-        inverse[i] = slots[at]
+        inverse[i] = slots[slot]
     return count

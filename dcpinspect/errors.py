@@ -57,14 +57,14 @@ _SHOWN = 72
 """Number of columns of a text that an error repeats."""
 
 
-def _pointed_at(text: str, at: int) -> tuple[str, str]:
+def _pointed_at(text: str, position: int) -> tuple[str, str]:
     """Returns the part of a text around a place, and a caret below that place."""
-    before = escape(text[:at])
+    before = escape(text[:position])
     if cells(escape(text)) > _SHOWN and cells(before) > _SHOWN // 2:
         while cells(before) > _SHOWN // 2:
             before = before[cells(before) - _SHOWN // 2 :]
         before = f"…{before}"
-    return before + clip(escape(text[at:]), _SHOWN - cells(before)), " " * cells(before) + "^"
+    return before + clip(escape(text[position:]), _SHOWN - cells(before)), " " * cells(before) + "^"
 
 
 class CaptureError(DcpInspectError):
@@ -80,9 +80,9 @@ class CaptureError(DcpInspectError):
         self.next_step = next_step
         """What to do about it, as a clause; ``None`` if nothing can be done."""
         name = "standard input" if self.path == "-" else escape(self.path)
-        place = "" if offset is None else f", offset {offset}"
+        offset_clause = "" if offset is None else f", offset {offset}"
         advice = f"; {next_step}" if next_step else ""
-        super().__init__(f"{name}{place}: {what}{advice}")
+        super().__init__(f"{name}{offset_clause}: {what}{advice}")
 
 
 class DamagedCapture(CaptureError):  # noqa: N818  a note beside what was read, not an error
@@ -109,8 +109,8 @@ class SpoolError(DcpInspectError):
     """The folder for temporary files cannot be used."""
 
     def __init__(self, folder: os.PathLike[str], cause: OSError) -> None:
-        wanted = "that only you can write" if isinstance(cause, ownership.UnsafeError) else "with room"
-        super().__init__(f"{escape(os.fspath(folder))}: {reason(cause)}; set TMPDIR to a folder {wanted}")
+        property_needed = "that only you can write" if isinstance(cause, ownership.UnsafeError) else "with room"
+        super().__init__(f"{escape(os.fspath(folder))}: {reason(cause)}; set TMPDIR to a folder {property_needed}")
 
 
 def reason(error: OSError) -> str:
@@ -134,8 +134,8 @@ def memory_ended(error: BaseException) -> str | None:
     is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
     if not isinstance(error, MemoryError) and not _NO_MEMORY.search(text) and not (isinstance(error, SystemError) and is_limited):
         return None  # C code that gets no memory may fail without an exception, which is a SystemError
-    asked = _SIZE.search(text)
-    amount = "" if asked is None else f" ({asked[1] if not asked[1][-1].isdigit() else f'{asked[1]} bytes'} more were asked for)"
+    size = _SIZE.search(text)
+    amount = "" if size is None else f" ({size[1] if not size[1][-1].isdigit() else f'{size[1]} bytes'} more were asked for)"
     return (
         f"memory has ended{amount}; raise the limit of this process (ulimit -v) or of its container,"
         " or split the capture with editcap -c 100000, which needs less"

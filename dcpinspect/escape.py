@@ -65,26 +65,29 @@ def to_ascii(text: str) -> str:
     if text.isascii():
         return text
     text = text.translate(_IN_ASCII)
-    return "".join(one if ord(one) < 0x80 else f"\\u{ord(one):04x}" if ord(one) < 0x10000 else f"\\U{ord(one):08x}" for one in text)
+    return "".join(
+        character if ord(character) < 0x80 else f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
+        for character in text
+    )
 
 
 def cells(text: str) -> int:
     """Counts the terminal columns that escaped text takes: two for East Asian wide characters, none for combining marks."""
-    others = [] if text.isascii() else _NOT_ASCII.findall(text)
-    return len(text) - len(others) + sum(map(_cells_of_character, others))
+    not_ascii = [] if text.isascii() else _NOT_ASCII.findall(text)
+    return len(text) - len(not_ascii) + sum(map(_cells_of_character, not_ascii))
 
 
 def clip(text: str, width: int) -> str:
     """Shortens escaped text to at most ``width`` terminal columns, with an ellipsis where something was left out."""
     if cells(text) <= width:
         return text
-    kept, room = [], width - 1  # one column is for the ellipsis
+    characters, columns_left = [], width - 1  # one column is for the ellipsis
     for character in text:
-        room -= _cells_of_character(character)
-        if room < 0:
+        columns_left -= _cells_of_character(character)
+        if columns_left < 0:
             break
-        kept.append(character)
-    return "".join(kept) + _ELLIPSIS if width > 0 else ""
+        characters.append(character)
+    return "".join(characters) + _ELLIPSIS if width > 0 else ""
 
 
 def wrap(text: str, width: int | None, indent: str = "") -> list[str]:
@@ -100,8 +103,8 @@ def wrap(text: str, width: int | None, indent: str = "") -> list[str]:
         if line.strip() and cells(line) + cells(word) > width:
             lines, line, word = [*lines, line], indent, word.lstrip()
         while cells(line) + cells(word) > width:
-            room = next((size for size in range(1, len(word)) if cells(line) + cells(word[: size + 1]) > width), len(word))
-            lines, line, word = [*lines, line + word[:room]], indent, word[room:]
+            fitting = next((size for size in range(1, len(word)) if cells(line) + cells(word[: size + 1]) > width), len(word))
+            lines, line, word = [*lines, line + word[:fitting]], indent, word[fitting:]
         line += word
     return [*lines, line]
 
@@ -122,10 +125,10 @@ def _escape_character(character: str) -> str:
 def shown_characters(count: int) -> bytes:
     """Returns 1 for each of the first ``count`` characters that stays as it is, if it is not ASCII, else 0."""
     characters = [chr(code) for code in range(count)]
-    shown = bytearray(map(str.isprintable, characters))
+    is_shown = bytearray(map(str.isprintable, characters))
     for match in _INVISIBLE.finditer("".join(characters)):
-        shown[match.start()] = 0
-    return bytes(shown)
+        is_shown[match.start()] = 0
+    return bytes(is_shown)
 
 
 def _cells_of_character(character: str) -> int:

@@ -230,12 +230,12 @@ class _Totals:
     is_open: bool = False
     """Whether the pair has an open connection."""
 
-    def add(self, other: _Totals) -> None:
+    def add(self, other_totals: _Totals) -> None:
         """Adds what another pair has counted."""
-        for mine, theirs in ((self.messages, other.messages), (self.answers, other.answers)):
+        for own_counts, theirs in ((self.messages, other_totals.messages), (self.answers, other_totals.answers)):
             for command, numbers in theirs.items():
-                _add(mine, command, numbers)
-        self.risen = self.risen + other.risen
+                _add(own_counts, command, numbers)
+        self.risen = self.risen + other_totals.risen
 
 
 class Metrics:
@@ -278,11 +278,11 @@ class Metrics:
         decoded = batch.decoded
         command = command_of(decoded.opcode, decoded.is_response, decoded.is_server)
         key = batch.connection * _COMMANDS + command
-        known, place = np.unique(key, return_inverse=True)
-        place = place.reshape(-1)
-        counts = np.bincount(place), np.bincount(place, batch.length).astype(np.int64)
-        for one, numbers in zip(known.tolist(), np.stack(counts, axis=1), strict=True):
-            _add(self._messages, one, numbers)
+        distinct_keys, group = np.unique(key, return_inverse=True)
+        group = group.reshape(-1)
+        counts = np.bincount(group), np.bincount(group, batch.length).astype(np.int64)
+        for distinct_key, numbers in zip(distinct_keys.tolist(), np.stack(counts, axis=1), strict=True):
+            _add(self._messages, distinct_key, numbers)
         rtt = batch.rtt_ns
         answered = np.flatnonzero(decoded.is_response & rtt.known)
         if len(answered):
@@ -293,13 +293,13 @@ class Metrics:
             self._count(self._pairs_of(self._links()))
 
     def _add_answers(self, key: Numbers, rtt_ns: Numbers) -> None:
-        known, place = np.unique(key, return_inverse=True)
-        place, width = place.reshape(-1), len(BOUNDS_S) + 1
+        distinct_keys, group = np.unique(key, return_inverse=True)
+        group, width = group.reshape(-1), len(BOUNDS_S) + 1
         bound = np.searchsorted(_BOUNDS_NS, rtt_ns)
-        counts = np.bincount(place * width + bound, minlength=len(known) * width).reshape(-1, width)
-        sums = np.bincount(place, rtt_ns).astype(np.int64)
-        for one, numbers in zip(known.tolist(), np.column_stack((counts, sums)), strict=True):
-            _add(self._answers, one, numbers)
+        counts = np.bincount(group * width + bound, minlength=len(distinct_keys) * width).reshape(-1, width)
+        sums = np.bincount(group, rtt_ns).astype(np.int64)
+        for distinct_key, numbers in zip(distinct_keys.tolist(), np.column_stack((counts, sums)), strict=True):
+            _add(self._answers, distinct_key, numbers)
 
     def snapshot(self) -> Snapshot:
         """Returns all numbers by now."""
@@ -312,7 +312,7 @@ class Metrics:
         pair_of = self._pairs_of(links)
         self._count(pair_of)
         self._rise(tables, links, pair_of)
-        found: dict[str, list[tuple[tuple[str, ...], Value]]] = defaultdict(list)
+        samples: dict[str, list[tuple[tuple[str, ...], Value]]] = defaultdict(list)
         for source in (
             self._counted(),
             self._of_connections(tables, links, pair_of),
@@ -320,10 +320,10 @@ class Metrics:
             self._of_capture(),
         ):
             for name, labels, value in source:
-                found[name].append((labels, value))
-        found["dcpinspect_metrics_snapshot_seconds"].append(((), time.perf_counter() - begin))
-        found["dcpinspect_metrics_snapshot_timestamp_seconds"].append(((), time.time()))
-        return found
+                samples[name].append((labels, value))
+        samples["dcpinspect_metrics_snapshot_seconds"].append(((), time.perf_counter() - begin))
+        samples["dcpinspect_metrics_snapshot_timestamp_seconds"].append(((), time.time()))
+        return samples
 
     # -- who it belongs to ---------------------------------------------------------------------------------------------------------
 
@@ -333,33 +333,33 @@ class Metrics:
         sight, sessions = Visibility(tracker.state.known, links), tracker.conversation.sessions
         for totals in self._pairs.values():
             totals.is_open = False
-        found: dict[int, Pair] = {}
+        pairs: dict[int, Pair] = {}
         clients = clients_of(links.values(), sessions, sight)
         for number in links:
             session = sessions.get(number) or Session()
             if tracker.speaks_dcp(number):
                 client = clients[number]
                 name = client.name if client.is_named else f"{client.host} {UNKNOWN}"
-                found[number] = _label(name), _label(session.bucket or UNKNOWN)
+                pairs[number] = _label(name), _label(session.bucket or UNKNOWN)
             else:
-                found[number] = _NO_DCPS
+                pairs[number] = _NO_DCPS
         # open connections first: those that are not open make room for them
         for is_open in (True, False):
-            for number, pair in found.items():
+            for number, pair in pairs.items():
                 if bool(links[number].closed) != is_open:
-                    found[number] = self._with_room(pair, is_open=is_open)
-        return found
+                    pairs[number] = self._with_room(pair, is_open=is_open)
+        return pairs
 
     def _with_room(self, pair: Pair, *, is_open: bool) -> Pair:
         """Returns the pair, or ``other`` if there is no room for it."""
         if pair not in self._pairs:
             if self._own_pairs >= self._most:
-                gone = next((one for one, totals in self._pairs.items() if not totals.is_open and one != _OTHERS), None)
-                other = self._pairs.setdefault(_OTHERS, _Totals())
+                gone = next((candidate for candidate, totals in self._pairs.items() if not totals.is_open and candidate != _OTHERS), None)
+                other_totals = self._pairs.setdefault(_OTHERS, _Totals())
                 if gone is None or not is_open:
-                    other.is_open |= is_open
+                    other_totals.is_open |= is_open
                     return _OTHERS
-                other.add(self._pairs.pop(gone))
+                other_totals.add(self._pairs.pop(gone))
             self._pairs[pair] = _Totals()
         self._pairs[pair].is_open |= is_open
         return pair
@@ -397,8 +397,8 @@ class Metrics:
         for number, link in links.items():
             if number in self._unsure:
                 continue
-            own = (1, int(state.connections.streams[number]), rollbacks[number], sum(link.holes), sum(link.missing))
-            now = np.concatenate((np.array(own, dtype=np.int64), causes[number]))
+            numbers = (1, int(state.connections.streams[number]), rollbacks[number], sum(link.holes), sum(link.missing))
+            now = np.concatenate((np.array(numbers, dtype=np.int64), causes[number]))
             before = self._seen.get(number)
             self._pairs[pair_of[number]].risen += now if before is None else np.maximum(now - before, 0)
             self._seen[number] = now
@@ -406,10 +406,10 @@ class Metrics:
     def _settled_gaps(self, tables: Tables) -> Numbers:
         """Returns how many gaps of each cause every stream has that are old enough."""
         gaps, now_ns = tables.all_gaps, self._reading.clock_ns or 0
-        found = tables.gap_counts.copy()
+        counts = tables.gap_counts.copy()
         is_new = np.abs(now_ns - gaps.last_time) < SETTLED_NS  # one that seems to come later is old: the clock was set back
-        np.subtract.at(found, (gaps.stream[is_new], gaps.cause[is_new]), 1)
-        return found
+        np.subtract.at(counts, (gaps.stream[is_new], gaps.cause[is_new]), 1)
+        return counts
 
     def _counted(self) -> Iterator[tuple[str, tuple[str, ...], Value]]:
         for pair, totals in self._pairs.items():
@@ -436,10 +436,10 @@ class Metrics:
                     windows[pair_of[number]].append((window, max(0, outstanding)))
         for (pair, verdict), count in verdicts.items():
             yield "dcpinspect_connections", (*pair, verdict), count
-        for pair, own in windows.items():
-            yield "dcpinspect_flow_control_window_bytes", pair, sum(window for window, _ in own)
-            yield "dcpinspect_flow_control_outstanding_bytes", pair, sum(outstanding for _, outstanding in own)
-            yield "dcpinspect_flow_control_fill_ratio", pair, max(outstanding / window for window, outstanding in own)
+        for pair, pair_windows in windows.items():
+            yield "dcpinspect_flow_control_window_bytes", pair, sum(window for window, _ in pair_windows)
+            yield "dcpinspect_flow_control_outstanding_bytes", pair, sum(outstanding for _, outstanding in pair_windows)
+            yield "dcpinspect_flow_control_fill_ratio", pair, max(outstanding / window for window, outstanding in pair_windows)
         ages: dict[Pair, float] = {}
         for number, time_ns in self._noops.items():
             if number in links and not links[number].closed:
@@ -457,50 +457,59 @@ class Metrics:
             streams = streams[order]
         verdicts = tables.streams.columns["verdict"]
         assert isinstance(verdicts, Worded)
-        open_pairs = {pair: place for place, pair in enumerate(dict.fromkeys(pair_of[n] for n, link in links.items() if not link.closed))}
-        of = np.full(len(self._tracker.state.connections), -1)
+        open_pairs = {
+            pair: pair_index for pair_index, pair in enumerate(dict.fromkeys(pair_of[n] for n, link in links.items() if not link.closed))
+        }
+        pair_of_connection = np.full(len(self._tracker.state.connections), -1)
         for number, link in links.items():
             if not link.closed:
-                of[number] = open_pairs[pair_of[number]]
-        rows = _newest(streams, of)
-        pairs, own = list(open_pairs), of[streams.connection[rows]]
+                pair_of_connection[number] = open_pairs[pair_of[number]]
+        rows = _newest(streams, pair_of_connection)
+        pairs, pair_of_stream = list(open_pairs), pair_of_connection[streams.connection[rows]]
         for name, codes, words in (
             ("dcpinspect_streams", streams.state[rows], STREAM_STATES),
             ("dcpinspect_stream_verdicts", verdicts.codes[rows], verdicts.words),
         ):
-            counts = np.bincount(own * len(words) + codes, minlength=len(pairs) * len(words))
-            for place in np.flatnonzero(counts).tolist():
-                yield name, (*pairs[place // len(words)], words[place % len(words)]), int(counts[place])
+            counts = np.bincount(pair_of_stream * len(words) + codes, minlength=len(pairs) * len(words))
+            for count_index in np.flatnonzero(counts).tolist():
+                yield name, (*pairs[count_index // len(words)], words[count_index % len(words)]), int(counts[count_index])
         stuck = np.isin(verdicts.codes[rows], [w.STREAM_VERDICTS.index(verdict) for verdict in STUCK])
         lags = self._lags(tables, links, streams[rows])
         of_pair: dict[int, list[int]] = defaultdict(list)
-        for place, lag in zip(own.tolist(), lags, strict=True):
+        for pair_index, lag in zip(pair_of_stream.tolist(), lags, strict=True):
             if lag is not None:
-                of_pair[place].append(lag)
-        for place, count in enumerate(np.bincount(own[stuck], minlength=len(pairs)).tolist()):
-            if pairs[place] != _NO_DCPS:
-                yield "dcpinspect_vbuckets_stuck", pairs[place], count
-                yield "dcpinspect_seqno_lag_vbuckets", pairs[place], len(of_pair[place])
-                if of_pair[place]:
-                    yield "dcpinspect_seqno_lag", pairs[place], sum(of_pair[place])
+                of_pair[pair_index].append(lag)
+        for pair_index, count in enumerate(np.bincount(pair_of_stream[stuck], minlength=len(pairs)).tolist()):
+            if pairs[pair_index] != _NO_DCPS:
+                yield "dcpinspect_vbuckets_stuck", pairs[pair_index], count
+                yield "dcpinspect_seqno_lag_vbuckets", pairs[pair_index], len(of_pair[pair_index])
+                if of_pair[pair_index]:
+                    yield "dcpinspect_seqno_lag", pairs[pair_index], sum(of_pair[pair_index])
         if self._with_vbuckets:
-            yield from _by_vbucket(streams[rows], [pairs[place] for place in own.tolist()], stuck, lags)
+            yield from _by_vbucket(streams[rows], [pairs[pair_index] for pair_index in pair_of_stream.tolist()], stuck, lags)
 
-    def _lags(self, tables: Tables, links: Mapping[int, Link], own: Streams) -> list[int | None]:
+    def _lags(self, tables: Tables, links: Mapping[int, Link], streams: Streams) -> list[int | None]:
         """Returns how far each of these streams is behind what its server told, up to where it was asked for; None where nobody knows."""
         names = ("client", "vbucket", "high_seqno")
-        told = {(client, vbucket): high for client, vbucket, high in zip(*(tables.vbuckets.values(name) for name in names), strict=True)}
+        high_seqnos = {
+            (client, vbucket): high for client, vbucket, high in zip(*(tables.vbuckets.values(name) for name in names), strict=True)
+        }
         sight, sessions = Visibility(self._tracker.state.known, links), self._tracker.conversation.sessions
         clients = {number: client.name for number, client in clients_of(links.values(), sessions, sight).items()}
-        runs = (own.has_position != 0) & np.isin(own.state, (ACCEPTED, STREAMING))
-        last = np.where(own.request.form > 0, unbiased(own.request.end), np.uint64((1 << 64) - 1))
-        found: list[int | None] = []
+        runs = (streams.has_position != 0) & np.isin(streams.state, (ACCEPTED, STREAMING))
+        last = np.where(streams.request.form > 0, unbiased(streams.request.end), np.uint64((1 << 64) - 1))
+        lags: list[int | None] = []
         for connection, vbucket, is_running, position, end in zip(
-            own.connection.tolist(), own.vbucket.tolist(), runs.tolist(), unbiased(own.position).tolist(), last.tolist(), strict=True
+            streams.connection.tolist(),
+            streams.vbucket.tolist(),
+            runs.tolist(),
+            unbiased(streams.position).tolist(),
+            last.tolist(),
+            strict=True,
         ):
-            high = told.get((clients[connection], vbucket)) if is_running else None
-            found.append(None if high is None else max(0, min(high, end) - position))
-        return found
+            high = high_seqnos.get((clients[connection], vbucket)) if is_running else None
+            lags.append(None if high is None else max(0, min(high, end) - position))
+        return lags
 
     def _of_capture(self) -> Iterator[tuple[str, tuple[str, ...], Value]]:
         capture = self._reading.capture
@@ -541,22 +550,22 @@ def _by_vbucket(
     streams: Streams, pairs: Sequence[Pair], stuck: npt.NDArray[np.bool_], lags: Sequence[int | None]
 ) -> Iterator[tuple[str, tuple[str, ...], Value]]:
     """Yields samples by vbucket. If it has several streams: of the one that is farthest behind, and whether any is stuck."""
-    found: dict[tuple[str, ...], list[tuple[int | None, int | None, bool]]] = defaultdict(list)
+    by_labels: dict[tuple[str, ...], list[tuple[int | None, int | None, bool]]] = defaultdict(list)
     positions = [
         seqno if is_known else None
         for seqno, is_known in zip(unbiased(streams.position).tolist(), streams.has_position.tolist(), strict=True)
     ]
     for pair, vbucket, position, lag, is_stuck in zip(pairs, streams.vbucket.tolist(), positions, lags, stuck.tolist(), strict=True):
         labels: tuple[str, ...] = (*pair, str(vbucket))
-        if labels in found or len(found) < MOST_VBUCKETS:
-            found[labels].append((position, lag, is_stuck))
-    for labels, own in found.items():
-        last, behind = _known(position for position, _, _ in own), _known(lag for _, lag, _ in own)
+        if labels in by_labels or len(by_labels) < MOST_VBUCKETS:
+            by_labels[labels].append((position, lag, is_stuck))
+    for labels, values in by_labels.items():
+        last, behind = _known(position for position, _, _ in values), _known(lag for _, lag, _ in values)
         if last:
             yield "dcpinspect_vbucket_last_seqno", labels, min(last)
         if behind:
             yield "dcpinspect_vbucket_seqno_lag", labels, max(behind)
-        yield "dcpinspect_vbucket_stuck", labels, int(any(is_stuck for _, _, is_stuck in own))
+        yield "dcpinspect_vbucket_stuck", labels, int(any(is_stuck for _, _, is_stuck in values))
 
 
 def _known(values: Iterable[int | None]) -> list[int]:
@@ -567,10 +576,10 @@ def _newest(streams: Streams, pairs: Numbers) -> Numbers:
     """Returns the newest stream of each pair, vbucket and stream-id; ``pairs``: number of the pair by connection, -1 for none that
     counts."""
     rows = np.flatnonzero(pairs[streams.connection] >= 0)[::-1]  # newest first
-    own = streams[rows]
-    key = (pairs[own.connection] * (1 << 17) + own.vbucket) * (1 << 17) + own.sid
-    found: Numbers = np.sort(rows[np.unique(key, return_index=True)[1]])
-    return found
+    newest_first = streams[rows]
+    key = (pairs[newest_first.connection] * (1 << 17) + newest_first.vbucket) * (1 << 17) + newest_first.sid
+    newest: Numbers = np.sort(rows[np.unique(key, return_index=True)[1]])
+    return newest
 
 
 def _opcode(command: int) -> str:

@@ -30,9 +30,9 @@ def overview(reading: Reading) -> Overview:
     tracker, counted = reading.tracker.counted(every_link)
     tables, copies = tracker.tables(counted), reading.tracker.left_out(every_link)
     coverage = reading.coverage.without(copies, Counter(link.unopened for link in every_link if link.number in copies))
-    others = {connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)}
+    foreign = {connection for connection, _ in coverage.ways(lambda all_: ~all_.is_own)}
     http = {connection for connection, _ in coverage.ways(lambda all_: all_.http > 0)}
-    links = [link for link in counted if link.number not in others]
+    links = [link for link in counted if link.number not in foreign]
     streams = list(zip(*(tables.streams.values(name) for name in ("connection", "vbucket", "answer")), strict=True))
     vbuckets: dict[int, set[int]] = {}
     for connection, vbucket, _ in streams:
@@ -93,7 +93,9 @@ def _servers(links: Sequence[Link], sessions: Mapping[int, Session]) -> list[dic
     return [
         {
             "address": address,
-            "version": next((told for number in reversed(numbers) if (told := (sessions.get(number) or Session()).server_version)), None),
+            "version": next(
+                (version for number in reversed(numbers) if (version := (sessions.get(number) or Session()).server_version)), None
+            ),
             "connections": numbers,
         }
         for address, numbers in servers.items()
@@ -102,21 +104,21 @@ def _servers(links: Sequence[Link], sessions: Mapping[int, Session]) -> list[dic
 
 def _bytes(coverage: Coverage) -> dict[str, Any]:
     """Returns what became of the bytes of the connections that count."""
-    own = coverage.own
+    totals = coverage.own
     unread = coverage.where(lambda all_: all_.is_own & (all_.not_decodable > all_.http))
     tls = [direction for direction in unread if direction.connection and direction.protocol == TLS]
     encrypted, encrypted_bytes = sorted({direction.connection for direction in tls}), sum(direction.not_decodable for direction in tls)
-    opened = [about for about in coverage.tls.values() if not about.is_misfit]
+    decrypted = [about for about in coverage.tls.values() if not about.is_misfit]
     return {
-        "captured_bytes": own["unique"] + own["late"],
-        "decoded_bytes": own["decoded"],
-        "skipped_bytes": own["skipped"] + own["unfinished"],
-        "foreign_bytes": own["not_decodable"] - encrypted_bytes,
-        "late_bytes": own["late"],
-        "missing_bytes": own["missing"],
-        "holes": own["holes"],
-        "tls_overhead_bytes": own["tls"],
-        "unopened_records": sum(records.lost + records.refused for about in opened for records in about.records),
+        "captured_bytes": totals["unique"] + totals["late"],
+        "decoded_bytes": totals["decoded"],
+        "skipped_bytes": totals["skipped"] + totals["unfinished"],
+        "foreign_bytes": totals["not_decodable"] - encrypted_bytes,
+        "late_bytes": totals["late"],
+        "missing_bytes": totals["missing"],
+        "holes": totals["holes"],
+        "tls_overhead_bytes": totals["tls"],
+        "unopened_records": sum(records.lost + records.refused for about in decrypted for records in about.records),
         "decrypted_connections": sorted({connection for connection, _ in coverage.ways(lambda all_: all_.tls > 0) if connection}),
         "tls_bytes": encrypted_bytes,
         "tls_connections": encrypted,
@@ -126,11 +128,11 @@ def _bytes(coverage: Coverage) -> dict[str, Any]:
 
 def _unopened(links: Sequence[Link]) -> list[dict[str, Any]]:
     """Returns the connections that were not opened or not used, by client, server and what came of them."""
-    found: dict[tuple[str, str, str], list[int]] = {}
+    numbers_by_key: dict[tuple[str, str, str], list[int]] = {}
     for link in links:
         if link.unopened:
-            found.setdefault((link.client.rpartition(":")[0], link.server, link.unopened), []).append(link.number)
-    return [{"client": key[0], "server": key[1], "how": key[2], "connections": numbers} for key, numbers in found.items()]
+            numbers_by_key.setdefault((link.client.rpartition(":")[0], link.server, link.unopened), []).append(link.number)
+    return [{"client": key[0], "server": key[1], "how": key[2], "connections": numbers} for key, numbers in numbers_by_key.items()]
 
 
 def _below(links: Sequence[Link], http: Collection[int]) -> Iterator[str]:
@@ -167,6 +169,6 @@ def _next(reading: Reading) -> str | None:
     return " ".join(["dcpinspect", command, *names, *options])
 
 
-def overview_records(found: Overview) -> Records:
+def overview_records(facts: Overview) -> Records:
     """Returns the overview as a table of one row."""
-    return Records(INFO, {column.name: [found[column.name]] for column in INFO.columns}, 1)
+    return Records(INFO, {column.name: [facts[column.name]] for column in INFO.columns}, 1)

@@ -34,15 +34,15 @@ def check_above(info: os.stat_result, path: Path) -> None:
     """
     _check_owner(info, path)
     has_own_group = info.st_gid == info.st_uid != 0
-    others = info.st_mode & (0o002 if has_own_group else 0o022)
-    if others and not info.st_mode & stat.S_ISVTX and HAS_USERS:
+    others_may_write = info.st_mode & (0o002 if has_own_group else 0o022)
+    if others_may_write and not info.st_mode & stat.S_ISVTX and HAS_USERS:
         raise UnsafeError(None, "other users can write it", path)
 
 
 def check_around(path: Path) -> None:
     """Raises ``UnsafeError`` if another user can put something in the place of what is in a folder, or of the folder itself."""
-    for place in [place for place in (path, *path.parents) if place.exists()][:2]:
-        check_above(place.stat(), place)
+    for folder in [folder for folder in (path, *path.parents) if folder.exists()][:2]:
+        check_above(folder.stat(), folder)
 
 
 def _check_owner(info: os.stat_result, path: Path) -> None:

@@ -115,11 +115,11 @@ class Captures:
         from dcpinspect.tables.record_rows import RecordSelection
 
         time = Within.of(self.span.within(reading.earliest_ns, reading.last_time_ns), reading.engine.links)
-        kept = {name: RecordSelection(bounds=time.bounds).of(table) for name, table in tables.items() if name != "findings"}
+        selected = {name: RecordSelection(bounds=time.bounds).of(table) for name, table in tables.items() if name != "findings"}
         if "findings" in tables:
             names = [file.name for file in reading.capture.files]
-            kept["findings"] = finding_records(reading.findings(wanted=time.has), RULES, names)
-        return kept
+            selected["findings"] = finding_records(reading.findings(wanted=time.has), RULES, names)
+        return selected
 
     def _noted(self, scan: Iterator[T]) -> Iterator[T]:
         try:
@@ -142,14 +142,14 @@ class Captures:
         return self.readings[-1]
 
     def _scan(self, reading: Reading) -> Iterator[tuple[MessageBatch, int]]:
-        source, given = iter(reading), 0
-        while self._end is None or given < self._end:
+        source, rows_given = iter(reading), 0
+        while self._end is None or rows_given < self._end:
             batch = next(source, None)
             if batch is None:
-                self.is_whole, self._end = True, given
+                self.is_whole, self._end = True, rows_given
                 return
-            count = len(batch) if self._end is None else min(len(batch), self._end - given)
-            given += count
+            count = len(batch) if self._end is None else min(len(batch), self._end - rows_given)
+            rows_given += count
             yield batch.redacted(self._redactor), count
 
 
@@ -168,12 +168,12 @@ class ScannedTable(pyarrow.dataset.InMemoryDataset):  # type: ignore[misc]  # Ar
 
 class _Scan:
     def __init__(self, schema: Any, rows: Callable[[Sequence[str]], Iterator[Any]], columns: Sequence[str] | None, condition: Any) -> None:
-        asked = schema.names if columns is None else list(columns)
+        column_names = schema.names if columns is None else list(columns)
         # An expression does not say which columns it reads; its text has all their names.
         read = set(re.findall(r"\w+", str(condition))) if condition is not None else set()
-        self._made = [name for name in schema.names if name in asked or name in read]
-        self._columns = asked
-        self._schema = pa.schema([schema.field(name) for name in asked])
+        self._made = [name for name in schema.names if name in column_names or name in read]
+        self._columns = column_names
+        self._schema = pa.schema([schema.field(name) for name in column_names])
         self._rows = rows
         self._condition = condition
 
@@ -183,18 +183,18 @@ class _Scan:
 
     def _batches(self) -> Iterator[Any]:
         for batch in self._rows(self._made):
-            kept = batch if self._condition is None else batch.filter(self._condition)
-            yield kept.select(self._columns)
+            filtered = batch if self._condition is None else batch.filter(self._condition)
+            yield filtered.select(self._columns)
 
 
 def _messages(captures: Captures) -> ScannedTable:
     def rows(columns: Sequence[str]) -> Iterator[Any]:
-        wanted = Selection(span=captures.span)
+        selection = Selection(span=captures.span)
         for batch, count in captures.batches():
-            kept = wanted.rows(batch)
-            kept = kept[kept < count]
-            for first in range(0, len(kept), SLICE):
-                yield record_batch(batch, kept[first : first + SLICE], columns)
+            selected = selection.rows(batch)
+            selected = selected[selected < count]
+            for first in range(0, len(selected), SLICE):
+                yield record_batch(batch, selected[first : first + SLICE], columns)
 
     return ScannedTable(arrow_schema(list(BY_NAME)), rows)
 

@@ -276,10 +276,10 @@ class Reading:
         from dcpinspect.findings.registry import RULES  # deferred, as above
 
         links = self.engine.links  # once: there may be very many
-        found, tables = self._findings(links, is_whole=is_whole), self._tables(links)
+        findings, tables = self._findings(links, is_whole=is_whole), self._tables(links)
         assert self.checker is not None, "it has findings"
         clients = self.checker.clients(links)
-        return tables, found, with_findings(tables.by_name, found, RULES, clients, [file.name for file in self.capture.files])
+        return tables, findings, with_findings(tables.by_name, findings, RULES, clients, [file.name for file in self.capture.files])
 
     def _compare(self, tracker: Tracker) -> None:
         """Compares streams, if the captures can be read again and this was not done since the latest message."""
@@ -287,16 +287,16 @@ class Reading:
             tracker.compare(self._look_again)
             self._compared = self.messages
 
-    def _look_again(self, wanted: EventQuery) -> FoundEvents:
+    def _look_again(self, query: EventQuery) -> FoundEvents:
         from dcpinspect.streams.events import FoundEvents  # deferred: few readings need it
 
-        shown = FoundEvents(wanted)
+        events = FoundEvents(query)
         with Reading([file.name for file in self.capture.files], **self.options) as again:
             for batch in again:
-                if int(batch.row[0]) > wanted.last_row:
+                if int(batch.row[0]) > query.last_row:
                     break
-                shown.feed(batch)
-        return shown
+                events.feed(batch)
+        return events
 
     def __iter__(self) -> Generator[MessageBatch, None, None]:
         return self._delivered(self._decoded(self._framed()))
@@ -314,12 +314,12 @@ class Reading:
 
     def _delivered(self, batches: Generator[LookedAt, None, None]) -> Generator[MessageBatch, None, None]:
         with closing(batches):
-            for batch, looked_at, found in batches:
+            for batch, looked_at, looks in batches:
                 self.messages += len(batch)
                 if self.tracker is not None:
                     self.tracker.feed(batch.redacted(self.redactor))
                 if self.checker is not None:
-                    self.checker.take(looked_at, found)
+                    self.checker.take(looked_at, looks)
                 yield batch
                 if self._is_endless and self.checker is not None:
                     self._let_go(self.checker)
@@ -329,8 +329,8 @@ class Reading:
 
     def _decoded(self, framed: Generator[Frames, None, None]) -> Generator[LookedAt, None, None]:
         with closing(framed):
-            for one in framed:
-                batch = self.engine.decode(one)
+            for frames in framed:
+                batch = self.engine.decode(frames)
                 if batch is not None:
                     looked_at = batch.redacted(self.redactor)
                     yield batch, looked_at, self.checker.look(looked_at) if self.checker is not None and self.is_looking else ()

@@ -171,10 +171,10 @@ class Annotation(Decoded):
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(before + _NESTED)
         try:
-            found: dict[str, Any] = json.loads(text)  # keeps every digit of a document's numbers, which orjson does not
+            message: dict[str, Any] = json.loads(text)  # keeps every digit of a document's numbers, which orjson does not
         finally:
             sys.setrecursionlimit(before)
-        return found
+        return message
 
     def __repr__(self) -> str:
         return f"<{self.message.name}, row {self.row}, {len(self.data)} bytes>"
@@ -183,10 +183,10 @@ class Annotation(Decoded):
 class Info(dict[str, Any]):
     """What ``dcpinspect info --format json`` prints, as Python objects; ``str`` of it is what the command prints as text."""
 
-    def __init__(self, found: Overview) -> None:
-        [record] = overview_records(found).records()
+    def __init__(self, facts: Overview) -> None:
+        [record] = overview_records(facts).records()
         super().__init__(record)
-        self._text = "\n".join(info_lines(found))
+        self._text = "\n".join(info_lines(facts))
 
     def __str__(self) -> str:
         return self._text
@@ -276,8 +276,8 @@ class Recording:
         """
         self._check()
         names = _names(columns)
-        chosen = FilterRows(parse_filter(filter, name="filter")) if filter is not None else None
-        batches = self._streamed(names, chosen) if self._store is None else self._kept(self._store, names, chosen)
+        filter_rows = FilterRows(parse_filter(filter, name="filter")) if filter is not None else None
+        batches = self._streamed(names, filter_rows) if self._store is None else self._kept(self._store, names, filter_rows)
         if limit is not None:
             if limit < 0:
                 raise UsageError(f"limit {limit}: give a number of rows, 0 or more")
@@ -300,11 +300,11 @@ class Recording:
         """
         if rule is not None and rule not in RULES:
             raise UsageError(f"rule {escape(rule)}: there is none{did_you_mean(rule, RULES)}")
-        found = [one for one in self._made(check=True)[0] if rule in (None, one.rule)]
+        findings = [finding for finding in self._made(check=True)[0] if rule in (None, finding.rule)]
         names = tuple(file.name for file in self._whole().capture.files)
-        for one in found:
-            one.files = names
-        return found
+        for finding in findings:
+            finding.files = names
+        return findings
 
     def info(self) -> Info:
         """Returns what is in the captures at a first look: what ``dcpinspect info`` prints."""
@@ -453,8 +453,8 @@ class Recording:
     def _read(self, *, track: bool = False, check: bool = False, keeper: Store | None = None) -> Reading:
         self._check()
         if self._is_pipe and self._opened is not None:
-            what = "reading was interrupted, and earlier messages cannot be read again"
-            raise CaptureError(", ".join(self.paths), None, what, "record it to a file, and open that")
+            problem = "reading was interrupted, and earlier messages cannot be read again"
+            raise CaptureError(", ".join(self.paths), None, problem, "record it to a file, and open that")
         ports, find = self._ports
         self._opened = Reading(self.paths, extra_ports=ports, find_ports=find, track=track, keeper=keeper, keys=self._keys)
         self._opened.redactor = self._redactor
@@ -507,22 +507,22 @@ class Recording:
         """Returns findings and tables, which are made once for a reading."""
         done = self._whole(track=True, check=check)
         if self._results is None or self._results[0] is not done:
-            found, tables = ([], done.tables.by_name) if done.checker is None else done.worked_out()[1:]
-            self._results = done, found, tables
+            findings, tables = ([], done.tables.by_name) if done.checker is None else done.worked_out()[1:]
+            self._results = done, findings, tables
         return self._results[1:]
 
-    def _streamed(self, names: Sequence[str], chosen: FilterRows | None) -> Iterator[Any]:
+    def _streamed(self, names: Sequence[str], filter_rows: FilterRows | None) -> Iterator[Any]:
         """Yields record batches of captures that can be read again."""
         with self._read() as reading, closing(reading.ahead()) as batches:
-            for batch in (one.redacted(self._redactor) for one in batches):
+            for batch in (as_read.redacted(self._redactor) for as_read in batches):
                 rows = np.arange(len(batch))
-                if chosen is not None:
-                    rows = chosen.rows(batch, rows)
+                if filter_rows is not None:
+                    rows = filter_rows.rows(batch, rows)
                 if len(rows):
                     yield record_batch(batch, rows, names)
         self._done = self._done or reading
 
-    def _kept(self, store: Store, names: Sequence[str], chosen: FilterRows | None) -> Iterator[Any]:
+    def _kept(self, store: Store, names: Sequence[str], filter_rows: FilterRows | None) -> Iterator[Any]:
         """Yields record batches of what is in the store, and of what comes to it on the way."""
         row = 0
         while True:
@@ -531,11 +531,11 @@ class Recording:
             if store.first_row > row + 1:
                 lost = f"rows {row + 1:,} to {store.first_row - 1:,} were dropped"
                 warnings.warn(f"{lost}; keep more than {self._keep:,} bytes, or read a file", stacklevel=2)
-            if chosen is None:
+            if filter_rows is None:
                 yield from store.batches(names, after=row)
             else:
-                rows = store.matching(chosen, after=row)
-                yield from (store.take(rows[at : at + _TAKEN].astype(np.int64), names) for at in range(0, len(rows), _TAKEN))
+                rows = store.matching(filter_rows, after=row)
+                yield from (store.take(rows[start : start + _TAKEN].astype(np.int64), names) for start in range(0, len(rows), _TAKEN))
             row = until
             if next(self._filling or iter(()), None) is None and store.rows == row:
                 return
@@ -580,9 +580,9 @@ def _names(columns: Iterable[str] | None) -> list[str]:
     return names
 
 
-def _ports(given: Port | Sequence[Port] | None) -> tuple[list[int], bool]:
+def _ports(ports: Port | Sequence[Port] | None) -> tuple[list[int], bool]:
     """Returns the ports that are named, and whether other ports are to be found. Raises UsageError."""
-    values: Sequence[Any] = [] if given is None else [given] if isinstance(given, int | str) else given
+    values: Sequence[Any] = [] if ports is None else [ports] if isinstance(ports, int | str) else ports
     for value in values:
         if value != "auto" and not (type(value) is int and 0 < value < 65_536):
             raise UsageError(f"port {escape(str(value))}: give a number from 1 to 65535, or 'auto'")

@@ -22,10 +22,10 @@ else:
     def _made(original, frozen):
         space = dict(vars(original))
         names = [name for name, kind in original.__annotations__.items() if not kind.startswith("ClassVar")]
-        given = {name: space.pop(name) for name in names if name in space}
+        defaults = {name: space.pop(name) for name in names if name in space}
         for name in ("__dict__", "__weakref__"):
             space.pop(name, None)
-        fields = {name: default for name, default in given.items() if isinstance(default, dataclasses.Field)}
+        fields = {name: default for name, default in defaults.items() if isinstance(default, dataclasses.Field)}
         if space.get("__hash__") is None:  # so Python has it where there is an __eq__
             space["__hash__"] = _hash(names, fields) if frozen else None
         space = {
@@ -42,17 +42,17 @@ else:
         if "__init__" not in space:
 
             def first(self, *values, **named):
-                made.__init__ = _init(names, given, frozen)
+                made.__init__ = _init(names, defaults, frozen)
                 made.__init__(self, *values, **named)
 
             space["__init__"] = first
         made = type(original)(original.__name__, original.__bases__, space)
         return made
 
-    def _init(names, given, frozen):
+    def _init(names, defaults, frozen):
         scope, parameters, by_name, lines = {"__set": object.__setattr__, "__absent": object()}, ["self"], [], []
         for name in names:
-            parameter, value, default = name, name, given.get(name, dataclasses.MISSING)
+            parameter, value, default = name, name, defaults.get(name, dataclasses.MISSING)
             is_field = isinstance(default, dataclasses.Field)
             if is_field and default.default_factory is not dataclasses.MISSING:
                 scope[f"__{name}"] = default.default_factory
@@ -68,8 +68,8 @@ else:
         return scope["__init__"]
 
     def _compared(names, fields):
-        found = [name for name in names if name not in fields or fields[name].compare]
-        return attrgetter(*found) if len(found) > 1 else lambda record: [getattr(record, name) for name in found]
+        compared = [name for name in names if name not in fields or fields[name].compare]
+        return attrgetter(*compared) if len(compared) > 1 else lambda record: [getattr(record, name) for name in compared]
 
     def _eq(names, fields):
         values = _compared(names, fields)
@@ -80,8 +80,8 @@ else:
         return lambda self: hash(tuple(values(self)))
 
     def _repr(names, fields):
-        shown = [name for name in names if name not in fields or fields[name].repr]
-        return lambda self: f"{self.__class__.__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        represented = [name for name in names if name not in fields or fields[name].repr]
+        return lambda self: f"{self.__class__.__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in represented)})"
 
     def _frozen(names):
         def refuse(_, name, *_value):

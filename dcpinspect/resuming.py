@@ -55,7 +55,7 @@ def put_aside(reading: Reading) -> bytes:
         msg = "keys of TLS are not kept, and neither are readings that do not check"
         raise NotKeptError(msg)
     tracker.state.take(*NOTHING)  # the latest batch has been looked at
-    known = {
+    state = {
         "format": _FORMAT,
         "reading": {name: getattr(reading, name) for name in _OF_READING},
         "packets": reading.capture.packets,
@@ -68,7 +68,7 @@ def put_aside(reading: Reading) -> bytes:
     file, tables = io.BytesIO(), list[pickle.PickleBuffer]()
     writer = _Pickler(file, _named(reading), tables)
     try:
-        writer.dump(known)
+        writer.dump(state)
     except (pickle.PicklingError, TypeError) as error:
         msg = f"this reading cannot be put aside: {error}"
         raise NotKeptError(msg) from error
@@ -82,16 +82,16 @@ def go_on(reading: Reading, data: bytes) -> None:
     """
     try:
         plain, *tables = unpacked(data)
-        known = _Unpickler(io.BytesIO(plain), _named(reading), tables).load()
-        if not isinstance(known, dict) or known.get("format") != _FORMAT:
+        state = _Unpickler(io.BytesIO(plain), _named(reading), tables).load()
+        if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise pickle.UnpicklingError(_FORMAT)
-        parts = {"engine": reading.engine, "tracker": reading.tracker, "checker": reading.checker}
-        for name, part in parts.items():
-            if part is not None:
-                vars(part).update(known[name])
+        owners = {"engine": reading.engine, "tracker": reading.tracker, "checker": reading.checker}
+        for name, owner in owners.items():
+            if owner is not None:
+                vars(owner).update(state[name])
         if reading.checker is not None:
-            vars(reading).update({name: known["reading"][name] for name in _OF_READING})
-        reading.engine.tls.connections, reading.engine.tls.plain_ones = known["tls"], known["plain"]
+            vars(reading).update({name: state["reading"][name] for name in _OF_READING})
+        reading.engine.tls.connections, reading.engine.tls.plain_ones = state["tls"], state["plain"]
     except Exception as error:  # bytes may make this fail in any way
         msg = f"this is no reading that was put aside: {error}"
         raise NotKeptError(msg) from error
@@ -100,13 +100,13 @@ def go_on(reading: Reading, data: bytes) -> None:
 def _named(reading: Reading) -> dict[str, Any]:
     """Returns the objects that a reading has from its maker, by names."""
     engine, checker = reading.engine, reading.checker
-    found: dict[str, Any] = {name: getattr(resync, name) for name in _CONSTANTS}
-    found |= {f"engine.{name}": vars(engine)[name] for name in ("keys", "tls", "_ports")}
-    found |= {f"find{side}": names._find for side, names in enumerate((engine._clients, engine._servers))}
+    named: dict[str, Any] = {name: getattr(resync, name) for name in _CONSTANTS}
+    named |= {f"engine.{name}": vars(engine)[name] for name in ("keys", "tls", "_ports")}
+    named |= {f"find{side}": names._find for side, names in enumerate((engine._clients, engine._servers))}
     numbering: ByPacket = engine._decoding._numbering  # type: ignore[assignment] # that of parts
-    found |= {"engine": engine, "files": engine._decoding._files, "opened_by": numbering._opened_by}
-    found |= {"redactor": reading.redactor}
-    found |= {
+    named |= {"engine": engine, "files": engine._decoding._files, "opened_by": numbering._opened_by}
+    named |= {"redactor": reading.redactor}
+    named |= {
         "layers": engine.transport._unusual._layers,
         "take_first": engine.transport.take_first,
         "read_header": engine._proxies._found,
@@ -115,8 +115,8 @@ def _named(reading: Reading) -> dict[str, Any]:
         "checker": checker,
     }
     if checker is not None:
-        found |= {"rules": checker._rules, "sets": checker._sets}
-    return found
+        named |= {"rules": checker._rules, "sets": checker._sets}
+    return named
 
 
 class _Pickler(pickle.Pickler):
@@ -178,8 +178,8 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 @cache
 def _is_kept(module: str) -> bool:
-    first, _, rest = module.partition(".")
-    return first == "dcpinspect" and rest.partition(".")[0] in _KEPT and module not in _NEVER
+    first, _, inner_path = module.partition(".")
+    return first == "dcpinspect" and inner_path.partition(".")[0] in _KEPT and module not in _NEVER
 
 
 @cache
@@ -190,8 +190,8 @@ def _name(kind: type) -> str:
 @lru_cache(_MOST_NAMES)
 def _class(name: str, base: type) -> Any:
     """Returns a class whose objects are kept. Raises ValueError for all other names."""
-    module, _, own = name.partition(":")
-    kind = getattr(import_module(module), own, None) if _is_kept(module) else None
+    module, _, class_name = name.partition(":")
+    kind = getattr(import_module(module), class_name, None) if _is_kept(module) else None
     if not (isinstance(kind, type) and kind.__module__ == module and issubclass(kind, base)):
         msg = f"{name} is no class of what is kept"
         raise ValueError(msg)
@@ -235,7 +235,7 @@ def _member(name: str, value: Any) -> Any:
 
 
 _GLOBALS = {
-    *((__name__, one.__name__) for one in (_blank, _fill, _table, _record, _tuple, _member)),
+    *((__name__, maker.__name__) for maker in (_blank, _fill, _table, _record, _tuple, _member)),
     ("numpy", "ndarray"),
     ("numpy", "dtype"),
     ("numpy._core.multiarray", "_reconstruct"),

@@ -131,9 +131,9 @@ def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
     assert isinstance(types, Worded)
     assert isinstance(items, NumberColumn)
     for kind, number in sorted((word, number) for number, word in enumerate(types.words)):
-        own = items.values[types.codes == number]
-        if len(own):
-            yield {"section": "snapshots", "name": kind, "count": len(own), "unit": "items", **distribution(own)}
+        type_items = items.values[types.codes == number]
+        if len(type_items):
+            yield {"section": "snapshots", "name": kind, "count": len(type_items), "unit": "items", **distribution(type_items)}
     names = ("connection", "window_bytes", "outstanding_bytes", "copy_of")
     for connection, window, outstanding, copy_of in zip(*(tables.connections.values(name) for name in names), strict=True):
         if outstanding is not None and copy_of is None:
@@ -145,15 +145,15 @@ def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
 def _of_capture(reading: Reading) -> Iterator[StatisticsRow]:
     """Yields what became of packets and bytes, and messages of the whole reading, whatever was filtered."""
     coverage = reading.coverage
-    for place, counts in interfaces(reading.capture.files):
+    for interface, counts in interfaces(reading.capture.files):
         if counts.dropped is not None or counts.system_dropped is not None:
-            yield {"section": "capture", "name": f"packets dropped at {place}", "count": counts.lost}
+            yield {"section": "capture", "name": f"packets dropped at {interface}", "count": counts.lost}
     for name, count in coverage.packets.items():
         if count:
             yield {"section": "capture", "name": f"packets {name}", "count": count}
-    own = coverage.own
+    totals = coverage.own
     names = {"not_decodable": "not decodable", "tls": "TLS", "cut": "cut off"}
     for name in ("captured", "decoded", "skipped", "unfinished", "not_decodable", "tls", "duplicate", "late", "missing", "cut"):
-        if name != "tls" or own[name]:
-            yield {"section": "capture", "name": names.get(name, name), "bytes": own[name]}
-    yield {"section": "capture", "name": "holes", "count": own["holes"]}
+        if name != "tls" or totals[name]:
+            yield {"section": "capture", "name": names.get(name, name), "bytes": totals[name]}
+    yield {"section": "capture", "name": "holes", "count": totals["holes"]}

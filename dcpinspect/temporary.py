@@ -60,12 +60,12 @@ def new_folder(parent: str | os.PathLike[str] | None = None) -> str:
     because the system releases the lock with the process; a process number in a file would not show that.
     """
     with _told():
-        place = os.fspath(own_large_files() if parent is None else parent)
-    remove_abandoned(Path(place))
+        parent_path = os.fspath(own_large_files() if parent is None else parent)
+    remove_abandoned(Path(parent_path))
     try:
-        return _locked_folder(place)
+        return _locked_folder(parent_path)
     except OSError as error:
-        raise SpoolError(Path(place), error) from error
+        raise SpoolError(Path(parent_path), error) from error
 
 
 def _locked_folder(parent: str) -> str:
@@ -206,7 +206,7 @@ def end_all() -> list[str]:
     missing = list(_outputs.values())
     remove_all()
     clauses = ((_written, "written"), (missing, "not written"))
-    return [f"{' and '.join(map(escape, names))} {'was' if len(names) == 1 else 'were'} {what}" for names, what in clauses if names]
+    return [f"{' and '.join(map(escape, names))} {'was' if len(names) == 1 else 'were'} {outcome}" for names, outcome in clauses if names]
 
 
 @atexit.register
