@@ -179,7 +179,8 @@ class Coverage:
 
     def __repr__(self) -> str:
         sums = self.own
-        return f"<coverage: {self.packets_read} packets, {sums['decoded']} of {self.plain_bytes(sums)} bytes decoded, {sums['missing']} missing>"
+        plain, missing = self.plain_bytes(sums), sums["missing"]
+        return f"<coverage: {self.packets_read} packets, {sums['decoded']} of {plain} bytes decoded, {missing} missing>"
 
     @property
     def everything(self) -> Iterator[DirectionCoverage]:

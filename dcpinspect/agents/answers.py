@@ -51,31 +51,35 @@ def answer(
     ``about``: what is said before them. ``total``: how many entries there are; None: they are counted, up to a limit.
     """
     about, title = fitted(about, room // 2), title if len(title) <= room // 2 else f"{title[: room // 2]}…"
-    left = room - _HEAD - max(size_of(about), len(title))
-    shown, texts, rest = list[dict[str, Any]](), list[str](), islice(entries, skip, None)
+    characters_left = room - _HEAD - max(size_of(about), len(title))
+    records, texts, remaining = list[dict[str, Any]](), list[str](), islice(entries, skip, None)
     further = 0
-    for record, text in rest:
-        whole = size_of(record)
-        size = max(whole, len(text)) + 2
-        if size > left and shown:
+    for record, text in remaining:
+        record_size = size_of(record)
+        size = max(record_size, len(text)) + 2
+        if size > characters_left and records:
             further = 1
             break
-        shown.append(fitted(dict(record), left) if whole > left else dict(record))
-        texts.append(text if len(text) <= left else f"{text[: max(left, 0)]}… {len(text) - max(left, 0)} more characters")
-        left -= size
+        records.append(fitted(dict(record), characters_left) if record_size > characters_left else dict(record))
+        texts.append(
+            text
+            if len(text) <= characters_left
+            else f"{text[: max(characters_left, 0)]}… {len(text) - max(characters_left, 0)} more characters"
+        )
+        characters_left -= size
     is_more = False
     if total is None:
-        further += sum(1 for _ in islice(rest, _COUNTED)) if further else 0
+        further += sum(1 for _ in islice(remaining, _COUNTED)) if further else 0
         is_more = further > _COUNTED
     else:
-        further = max(total - skip - len(shown), 0)
-    data = {**about, name: shown}
+        further = max(total - skip - len(records), 0)
+    data = {**about, name: records}
     if total is not None:
         data["total"] = total
     if further:
         data["left_out"] = further
         data["more"] = (
-            f"skip={skip + len(shown)} shows what follows; a filter, fewer columns or a greater max_characters shows more at once"
+            f"skip={skip + len(records)} shows what follows; a filter, fewer columns or a greater max_characters shows more at once"
         )
     count = f"{'more than ' if is_more else ''}{further:,}"
     last = [f"{count} more {name} are left out: {data['more']}"] if further else []

@@ -60,21 +60,21 @@ class _Kept:
 class Library:
     """Captures below some directories."""
 
-    def __init__(self, directories: Sequence[str], opened: Callable[[Sequence[str]], Recording]) -> None:
+    def __init__(self, directories: Sequence[str], open_recording: Callable[[Sequence[str]], Recording]) -> None:
         """``opened``: opens captures. Raises UsageError for what is no directory."""
         for name in directories:
             if not os.path.isdir(name):
                 raise UsageError(f"{escape(name)}: is no directory; name those whose captures may be read")
         self._roots = [os.path.realpath(name) for name in directories]
-        self._opened = opened
+        self._opened = open_recording
         self._kept: dict[Identity, _Kept] = {}  # the one that was asked about last stands last
         self._lock = Lock()
 
     def captures(self) -> list[tuple[str, int]]:
         """Returns all captures, by the name that a question may use, and their sizes in bytes."""
         several = len(self._roots) > 1
-        found = [(path, path if several else os.path.relpath(path, root)) for root in self._roots for path in captures_in(root)]
-        return [(name, os.stat(path).st_size) for path, name in found if self._is_inside(path) and _is_file(path)]
+        paths_and_names = [(path, path if several else os.path.relpath(path, root)) for root in self._roots for path in captures_in(root)]
+        return [(name, os.stat(path).st_size) for path, name in paths_and_names if self._is_inside(path) and _is_file(path)]
 
     @contextmanager
     def reading(self, names: Sequence[str], question: Question) -> Iterator[Recording]:
@@ -82,19 +82,19 @@ class Library:
         paths = [path for name in names for path in self._paths(name)]
         if not paths:
             raise UsageError("name a capture; info without captures lists all")
-        kept = self._of(paths)
+        entry = self._of(paths)
         try:
-            while not kept.lock.acquire(timeout=_WAIT_S):
+            while not entry.lock.acquire(timeout=_WAIT_S):
                 if question.is_cancelled:
                     raise InterruptedError
             try:
-                kept.recording.gather(question.goes_on)
-                yield kept.recording
+                entry.recording.gather(question.goes_on)
+                yield entry.recording
             finally:
-                kept.lock.release()
+                entry.lock.release()
         finally:
             with self._lock:
-                kept.asked_by -= 1
+                entry.asked_by -= 1
 
     def close(self) -> None:
         """Forgets what was read."""
@@ -104,37 +104,37 @@ class Library:
     def _of(self, paths: Sequence[str]) -> _Kept:
         """Returns the reading of these files as they are now."""
         abouts = [(path, os.stat(path)) for path in paths]
-        key = tuple((path, one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for path, one in abouts)
+        key = tuple((path, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns) for path, info in abouts)
         with self._lock:
-            self._kept[key] = kept = self._kept.pop(key, None) or _Kept(self._opened(paths))
-            kept.asked_by += 1
+            self._kept[key] = entry = self._kept.pop(key, None) or _Kept(self._opened(paths))
+            entry.asked_by += 1
             self._forget(MOST_KEPT)
-            return kept
+            return entry
 
     def _forget(self, most: int) -> None:
         """Closes those that were not asked about for longest, until ``most`` are kept; one that is in use stays."""
-        for key, kept in list(self._kept.items()):
-            if len(self._kept) > most and not kept.asked_by:
-                kept.recording.close()
+        for key, entry in list(self._kept.items()):
+            if len(self._kept) > most and not entry.asked_by:
+                entry.recording.close()
                 del self._kept[key]
 
     def _paths(self, name: str) -> list[str]:
         """Returns the files that a name of a question means, with links resolved. Raises UsageError."""
-        shown = escape(name)
+        escaped = escape(name)
         if "\0" in name:
-            raise UsageError(f"{shown}: is no name of a file")
-        places = [os.path.realpath(os.path.join(root, name)) for root in self._roots]
-        inside = [place for place in places if self._is_inside(place)]
+            raise UsageError(f"{escaped}: is no name of a file")
+        paths = [os.path.realpath(os.path.join(root, name)) for root in self._roots]
+        inside = [path for path in paths if self._is_inside(path)]
         if not inside:
-            raise UsageError(f"{shown}: is not below the directories that are served; info without captures lists what is")
-        place = next(filter(os.path.exists, inside), None)
-        if place is None:
-            raise UsageError(f"{shown}: there is no such capture; info without captures lists all")
-        if os.path.isdir(place):
-            return [one for one in with_folders([place]) if self._is_inside(one) and _is_file(one)]
-        if not _is_file(place):
-            raise UsageError(f"{shown}: is no file; pipes and devices are not read here")
-        return [place]
+            raise UsageError(f"{escaped}: is not below the directories that are served; info without captures lists what is")
+        path = next(filter(os.path.exists, inside), None)
+        if path is None:
+            raise UsageError(f"{escaped}: there is no such capture; info without captures lists all")
+        if os.path.isdir(path):
+            return [file_path for file_path in with_folders([path]) if self._is_inside(file_path) and _is_file(file_path)]
+        if not _is_file(path):
+            raise UsageError(f"{escaped}: is no file; pipes and devices are not read here")
+        return [path]
 
     def _is_inside(self, path: str) -> bool:
         real = os.path.realpath(path)

@@ -53,8 +53,8 @@ class _WithToken:
         self._wanted = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] == "lifespan" or hmac.compare_digest(given, self._wanted):
+        authorization = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] == "lifespan" or hmac.compare_digest(authorization, self._wanted):
             await self._app(scope, receive, send)
         else:
             await Response("give the token: Authorization: Bearer TOKEN\n", 401)(scope, receive, send)
@@ -63,15 +63,21 @@ class _WithToken:
 def _tool(method: Callable[..., Answer]) -> Callable[..., Any]:
     """Returns what the server calls in place of a tool: with the context of the request instead of the question."""
     signature = inspect.signature(method, eval_str=True)
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, one in signature.parameters.items() if name != "question"]
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in signature.parameters.items() if name != "question"
+    ]
 
     async def run(context: Context[Any, Any], **given: Any) -> CallToolResult:
         return await _answered(context, lambda question: method(question, **given))
 
-    own = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=Context)
+    context_parameter = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=Context)
     run.__name__, run.__doc__ = method.__name__, " ".join((method.__doc__ or "").split())
-    run.__annotations__ = {"context": Context, **{one.name: one.annotation for one in parameters}, "return": CallToolResult}
-    setattr(run, "__signature__", inspect.Signature([own, *parameters], return_annotation=CallToolResult))  # noqa: B010 - functions do not declare it
+    run.__annotations__ = {
+        "context": Context,
+        **{parameter.name: parameter.annotation for parameter in parameters},
+        "return": CallToolResult,
+    }
+    setattr(run, "__signature__", inspect.Signature([context_parameter, *parameters], return_annotation=CallToolResult))  # noqa: B010 - functions do not declare it
     return run
 
 
@@ -81,17 +87,17 @@ async def _answered(context: Context[Any, Any], work: Callable[[Question], Answe
     async with anyio.create_task_group() as group:
         group.start_soon(_report, context, question)
         try:
-            found = await run_sync(partial(_told, work, question), abandon_on_cancel=True)
+            result = await run_sync(partial(_told, work, question), abandon_on_cancel=True)
         finally:
             question.cancel()
             group.cancel_scope.cancel()
-    return found
+    return result
 
 
 def _told(work: Callable[[Question], Answer], question: Question) -> CallToolResult:
     """Answers in this thread. What is wrong with a question, or a capture, is an answer for the agent, in the sentence of the command."""
     try:
-        found = work(question)
+        result = work(question)
     except (DcpInspectError, IndexError) as error:
         return _wrong("\n".join([str(error), *getattr(error, "details", ())]))
     except InterruptedError:
@@ -100,8 +106,8 @@ def _told(work: Callable[[Question], Answer], question: Question) -> CallToolRes
         if (ended := memory_ended(error)) is None:
             raise
         return _wrong(ended)
-    data = json.loads(plain_json(found.data))  # as JSON has it: times, bytes and numbers of 64 bits
-    return CallToolResult(content=[TextContent(type="text", text=found.text)], structured_content=data)
+    data = json.loads(plain_json(result.data))  # as JSON has it: times, bytes and numbers of 64 bits
+    return CallToolResult(content=[TextContent(type="text", text=result.text)], structured_content=data)
 
 
 def _wrong(text: str) -> CallToolResult:
@@ -109,9 +115,9 @@ def _wrong(text: str) -> CallToolResult:
 
 
 async def _report(context: Context[Any, Any], question: Question) -> None:
-    told = 0.0
+    reported_share = 0.0
     while True:
         await anyio.sleep(_REPORTED_S)
-        if question.share > told:
-            told = question.share
-            await context.report_progress(told, 1.0, "reading")
+        if question.share > reported_share:
+            reported_share = question.share
+            await context.report_progress(reported_share, 1.0, "reading")

@@ -65,14 +65,19 @@ class Tools:
             listed = [({"capture": name, "bytes": size}, f"{name}  {size:,} bytes") for name, size in names]
             return answer({}, "captures", listed, skip=skip, room=max_characters, total=len(listed))
         with self._library.reading(captures, question) as recording:
-            found, info = recording.findings(), recording.info()
-            counts = {name: count for name in SEVERITIES if (count := sum(one.severity == name for one in found))}
+            findings, info = recording.findings(), recording.info()
+            counts = {name: count for name in SEVERITIES if (count := sum(finding.severity == name for finding in findings))}
             about = {**short(info), "findings": counts, "next": "findings, of the same captures"}
             lines = [line for line in str(info).splitlines() if not line.startswith("next ")]
             lines.append(f"findings  {', '.join(f'{count} of severity {name}' for name, count in counts.items()) or 'none'}")
-            problems = [str(DamagedCapture(one.file, one.offset, one.what)) for one in recording.problems]
+            problems = [str(DamagedCapture(problem.file, problem.offset, problem.what)) for problem in recording.problems]
             return answer(
-                about, "damage", [({"text": one}, one) for one in problems], skip=skip, room=max_characters, title="\n".join(lines)
+                about,
+                "damage",
+                [({"text": problem}, problem) for problem in problems],
+                skip=skip,
+                room=max_characters,
+                title="\n".join(lines),
             )
 
     def findings(
@@ -91,10 +96,10 @@ class Tools:
             raise UsageError(f"severity {escape(severity)}: write {', '.join(SEVERITIES)}")
         worst = SEVERITIES[: SEVERITIES.index(severity or SEVERITIES[-1]) + 1]
         with self._library.reading(captures, question) as recording:
-            found = [one for one in recording.findings(rule) if one.severity in worst]
-            entries = [_finding(one, whole=rule is not None) for one in found]
-            title = f"{len(found)} findings" if found else "nothing wrong was found"
-            return answer({}, "findings", entries, skip=skip, room=max_characters, total=len(found), title=title)
+            findings = [finding for finding in recording.findings(rule) if finding.severity in worst]
+            entries = [_finding(finding, whole=rule is not None) for finding in findings]
+            title = f"{len(findings)} findings" if findings else "nothing wrong was found"
+            return answer({}, "findings", entries, skip=skip, room=max_characters, total=len(findings), title=title)
 
     def vbucket(self, question: Question, captures: Captures, vbucket: int, skip: Skip = 0, max_characters: Room = USUAL) -> Answer:
         """What happened to one vbucket, event by event, in words: requests and answers, snapshots, seqnos that did not come and why, ends;
@@ -102,22 +107,30 @@ class Tools:
         with self._library.reading(captures, question) as recording:
             history = recording.timeline(vbucket)
             if not history.streams:
-                known = sorted(set(recording.records("streams").values("vbucket")))
-                raise UsageError(f"vbucket {vbucket}: no stream of it was captured; there are {ranges(known) or 'none'}")
-            connections = [short(one) for one in history.to_dict()["connections"]]
+                vbuckets = sorted(set(recording.records("streams").values("vbucket")))
+                raise UsageError(f"vbucket {vbucket}: no stream of it was captured; there are {ranges(vbuckets) or 'none'}")
+            connections = [short(connection) for connection in history.to_dict()["connections"]]
             cases: list[dict[str, Any]] = [
-                {"rule": one.rule, "severity": one.severity, "message": case.message, "rows": [place.row for place in case.places]}
-                for one in recording.findings()
-                for case in one.each
+                {
+                    "rule": finding.rule,
+                    "severity": finding.severity,
+                    "message": case.message,
+                    "rows": [evidence.row for evidence in case.places],
+                }
+                for finding in recording.findings()
+                for case in finding.each
                 if vbucket in case.vbuckets
             ]
             about = {"vbucket": vbucket, "connections": connections, "findings": cases}
-            told = [f"{one['severity']} {one['rule']}: {one['message']}; rows {_listed(one['rows'])}" for one in cases]
-            told += [plain_json(one).decode() for one in connections]
+            heading_lines = [
+                f"{finding_case['severity']} {finding_case['rule']}: {finding_case['message']}; rows {_listed(finding_case['rows'])}"
+                for finding_case in cases
+            ]
+            heading_lines += [plain_json(connection).decode() for connection in connections]
             events = list(folded(history.events))
             lines = history.lines(events, None)
-            entries = [(short(one.record()), "\n".join(lines.of(one))) for one in events]
-            return answer(about, "events", entries, skip=skip, room=max_characters, total=len(events), title="\n".join(told))
+            entries = [(short(event.record()), "\n".join(lines.of(event))) for event in events]
+            return answer(about, "events", entries, skip=skip, room=max_characters, total=len(events), title="\n".join(heading_lines))
 
     def table(
         self,
@@ -133,16 +146,16 @@ class Tools:
         at once; a filter uses the same columns."""
         if name not in CONTRACTS:
             raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}")
-        known = [column.name for column in CONTRACTS[name].columns]
+        column_names = [column.name for column in CONTRACTS[name].columns]
         for column in columns or ():
-            if column not in known:
-                close = did_you_mean(column, known) or f"; there are {', '.join(known)}"
+            if column not in column_names:
+                close = did_you_mean(column, column_names) or f"; there are {', '.join(column_names)}"
                 raise UsageError(f"columns {escape(column)}: {name} have no such column{close}")
         only = parse_record_filter(filter, CONTRACTS[name]) if filter is not None else None
         with self._library.reading(captures, question) as recording:
             records = RecordSelection(filter=only).of(recording.records(name))
             page = records.take(np.arange(min(skip, len(records)), min(skip + _MOST_AT_ONCE, len(records)))).records()
-            rows = [{key: value for key, value in one.items() if columns is None or key in columns} for one in page]
+            rows = [{key: value for key, value in record.items() if columns is None or key in columns} for record in page]
             about = {"schema": CONTRACTS[name].schema}
             return answer(about, name, _as_json(rows, skip), skip=skip, room=max_characters, total=len(records))
 
@@ -158,7 +171,7 @@ class Tools:
         """Messages in order of rows. Columns, also for filter: row, time, connection, direction (c2s, s2c), name (dcp_mutation), side
         (request, response), status_name, vbucket, by_seqno, opaque, sid, key, start_seqno, end_seqno, request_row, rtt_ns, value and many
         more; explain has each."""
-        names = [column_name(one, "columns:") for one in columns or _USUAL_COLUMNS]
+        names = [column_name(column, "columns:") for column in columns or _USUAL_COLUMNS]
         with self._library.reading(captures, question) as recording:
             rows = recording.matching(filter)
             return answer(
@@ -173,8 +186,8 @@ class Tools:
     def message(self, question: Question, captures: Captures, row: int, max_characters: Room = USUAL) -> Answer:
         """One message with every field: offset, bytes, value, meaning, and what is wrong with it."""
         with self._library.reading(captures, question) as recording:
-            found = recording.annotate(row)
-            return answer({}, "message", [(found.to_dict(values=_VALUE), str(found))], skip=0, room=max_characters, total=1)
+            message = recording.annotate(row)
+            return answer({}, "message", [(message.to_dict(values=_VALUE), str(message))], skip=0, room=max_characters, total=1)
 
     def sql(
         self,
@@ -186,12 +199,12 @@ class Tools:
     ) -> Answer:
         """SQL over the tables messages, streams, snapshots, gaps, rollbacks, connections, vbuckets and findings. describe messages lists
         columns."""
-        with self._library.reading(captures, question) as recording, recording.query(query) as asked:
-            question.on_cancel = asked.database.interrupt
+        with self._library.reading(captures, question) as recording, recording.query(query) as sql_query:
+            question.on_cancel = sql_query.database.interrupt
             try:
                 if question.is_cancelled:
                     raise InterruptedError
-                return answer({}, "rows", _as_json(_rows(asked.result(), question), 0), skip=skip, room=max_characters)
+                return answer({}, "rows", _as_json(_rows(sql_query.result(), question), 0), skip=skip, room=max_characters)
             finally:
                 question.on_cancel = None
 
@@ -202,22 +215,28 @@ class Tools:
         return answer({}, "lines", [({"text": line}, line) for line in lines], skip=skip, room=max_characters, total=len(lines), frame="")
 
 
-def _finding(found: Finding, *, whole: bool) -> Entry:
+def _finding(finding: Finding, *, whole: bool) -> Entry:
     """Returns a finding; its cases only if it is asked for by itself, or if they are few."""
-    record = found.to_dict()
-    kept = {name: record[name] for name in _OF_FINDING if record[name] not in (None, "", [], 0)}
-    if len(kept["cases"]) == 1 or not whole:
-        del kept["cases"]
-    where = [kept.get("who", ""), kept.get("server", "")]
-    where += [connections] if (connections := connections_of(found)) else []
-    where += [f"vb {ranges(kept['vbuckets'])}"] if "vbuckets" in kept else []
-    where += [f"rows {_listed(kept['rows'])}"] if "rows" in kept else []
-    where += [f"whose: {kept['whose']}", f"{kept['over']} in row {kept['over_row']}" if "over_row" in kept else kept["over"]]
-    lines = [f"{_GLYPHS[kept['severity']]} {kept['severity']} {kept['rule']}: {kept['message']}", f"    {'; '.join(filter(None, where))}"]
-    lines += [f"    next: {kept['next']}"] if "next" in kept else []
-    lines += [f"    id {kept['id']}" + (f", an effect of {kept['effect_of']}" if "effect_of" in kept else "")]
-    lines += [f"    case {plain_json(short(case)).decode()}" for case in kept.get("cases", ())]
-    return kept, "\n".join(lines)
+    record = finding.to_dict()
+    shown_fields = {name: record[name] for name in _OF_FINDING if record[name] not in (None, "", [], 0)}
+    if len(shown_fields["cases"]) == 1 or not whole:
+        del shown_fields["cases"]
+    where = [shown_fields.get("who", ""), shown_fields.get("server", "")]
+    where += [connections] if (connections := connections_of(finding)) else []
+    where += [f"vb {ranges(shown_fields['vbuckets'])}"] if "vbuckets" in shown_fields else []
+    where += [f"rows {_listed(shown_fields['rows'])}"] if "rows" in shown_fields else []
+    where += [
+        f"whose: {shown_fields['whose']}",
+        f"{shown_fields['over']} in row {shown_fields['over_row']}" if "over_row" in shown_fields else shown_fields["over"],
+    ]
+    lines = [
+        f"{_GLYPHS[shown_fields['severity']]} {shown_fields['severity']} {shown_fields['rule']}: {shown_fields['message']}",
+        f"    {'; '.join(filter(None, where))}",
+    ]
+    lines += [f"    next: {shown_fields['next']}"] if "next" in shown_fields else []
+    lines += [f"    id {shown_fields['id']}" + (f", an effect of {shown_fields['effect_of']}" if "effect_of" in shown_fields else "")]
+    lines += [f"    case {plain_json(short(case)).decode()}" for case in shown_fields.get("cases", ())]
+    return shown_fields, "\n".join(lines)
 
 
 def _listed(rows: Sequence[int], most: int = 20) -> str:
@@ -228,8 +247,8 @@ def _as_json(rows: Sequence[dict[str, Any]] | Iterator[dict[str, Any]], skip: in
     """Yields rows as entries, behind ``skip`` of which nothing was made."""
     yield from (({}, "") for _ in range(skip))
     for row in rows:
-        kept = short(row)
-        yield kept, plain_json(kept).decode()
+        short_row = short(row)
+        yield short_row, plain_json(short_row).decode()
 
 
 def _rows(batches: Any, question: Question) -> Iterator[dict[str, Any]]:
@@ -242,11 +261,11 @@ def _rows(batches: Any, question: Question) -> Iterator[dict[str, Any]]:
 
 def _messages(recording: Recording, rows: Any, names: Sequence[str], skip: int, *, told: bool) -> Iterator[Entry]:
     batch = recording.batch(rows[:_MOST_AT_ONCE])
-    found = record_batch(batch, np.arange(len(batch)), names)
+    table = record_batch(batch, np.arange(len(batch)), names)
     if "time" in names:
-        place = found.schema.get_field_index("time")
-        found = found.set_column(place, "time", rfc3339(found.column(place)))
-    records = found.to_pylist(maps_as_pydicts="lossy")
+        time_index = table.schema.get_field_index("time")
+        table = table.set_column(time_index, "time", rfc3339(table.column(time_index)))
+    records = table.to_pylist(maps_as_pydicts="lossy")
     if told:
-        records = [{**row, "text": summary(batch, place)} for place, row in enumerate(records)]
+        records = [{**row, "text": summary(batch, index)} for index, row in enumerate(records)]
     return _as_json(records, skip)

@@ -40,12 +40,12 @@ class Announcer:
         from dcpinspect.render.findings import report_lines  # deferred: most users who read messages do not need it
         from dcpinspect.render.verdict import LookedAt, damage
 
-        found = self._reading.findings(is_whole=is_whole)
+        findings = self._reading.findings(is_whole=is_whole)
         files = [file.name for file in self._reading.capture.files]
         if not self._is_text:
-            self._teller.put_records(files, found, is_final=True)
+            self._teller.put_records(files, findings, is_final=True)
             return
         width = self._output.width() or columns_asked()
         looked = LookedAt.of(self._reading, damage=damage(self._reading))
-        lines = report_lines(found, files, self._output.painter(), with_effects=True, width=width, looked=looked)
+        lines = report_lines(findings, files, self._output.painter(), with_effects=True, width=width, looked=looked)
         self._output.put("".join(f"{line}\n" for line in ("", *lines)))

@@ -124,12 +124,12 @@ class Capturing(Choices):
     def interfaces(self) -> Interfaces:
         """Returns the interfaces that are named. Raises UsageError."""
         self._refuse()
-        each, files = _limits("-b", self.ring, ("filesize", "duration", "packets", "files"))
+        limits_of_file, files = _limits("-b", self.ring, ("filesize", "duration", "packets", "files"))
         if self.ring and self.write is None:
             raise UsageError("-b: is for the files of -w; name one, as in -w night.pcapng")
-        if self.compress is not None and not each.is_set:
+        if self.compress is not None and not limits_of_file.is_set:
             raise UsageError("--compress: is for the files of -b; say when a new one begins, as in -b filesize:100MB")
-        if files is not None and not each.is_set:
+        if files is not None and not limits_of_file.is_set:
             raise UsageError("-b files: say when a new file begins, as in -b filesize:100MB")
         stop, messages = _limits("-a", self.autostop, ("filesize", "duration", "packets", "messages"))
         if self.duration is not None:
@@ -137,7 +137,7 @@ class Capturing(Choices):
         spool_bytes = _size("--spool", self.spool)
         if spool_bytes < _LEAST_SPOOL:
             raise UsageError(f"--spool {escape(self.spool)}: write 16MiB or more")
-        return Interfaces(self, each, files, stop, spool_bytes=spool_bytes, messages=messages)
+        return Interfaces(self, limits_of_file, files, stop, spool_bytes=spool_bytes, messages=messages)
 
     def _refuse(self) -> None:
         """Raises UsageError for options that do not fit together."""
@@ -157,50 +157,50 @@ class Capturing(Choices):
             raise UsageError("--tcpdump: is for --ssh; name a host")
 
 
-def _limits(option: str, texts: Sequence[str] | None, known: Sequence[str]) -> tuple[Limits, int | None]:
+def _limits(option: str, texts: Sequence[str] | None, kinds: Sequence[str]) -> tuple[Limits, int | None]:
     """Returns the limits in texts such as ``filesize:100MB``, and the value of the other kind in ``known``. Raises UsageError."""
     from dcpinspect.capture.recorded_files import Limits
     from dcpinspect.suggest import did_you_mean
 
-    size = packets = other = None
+    size = packets = other_limit = None
     seconds = None
     for text in texts or ():
-        what, colon, number = text.partition(":")
-        place = f"{option} {escape(text)}"
-        if what not in known or not colon:
-            names = ", ".join(f"{one}:N" for one in known[:-1]) + f" or {known[-1]}:N"
-            raise UsageError(f"{place}: write {names}{did_you_mean(what, known)}")
-        if what == "filesize":
-            size = _size(place, number)
-        elif what == "duration":
-            seconds = _seconds(place, number)
-        elif what == "packets":
-            packets = _count(place, number)
+        kind, colon, number = text.partition(":")
+        option_text = f"{option} {escape(text)}"
+        if kind not in kinds or not colon:
+            names = ", ".join(f"{name}:N" for name in kinds[:-1]) + f" or {kinds[-1]}:N"
+            raise UsageError(f"{option_text}: write {names}{did_you_mean(kind, kinds)}")
+        if kind == "filesize":
+            size = _size(option_text, number)
+        elif kind == "duration":
+            seconds = _seconds(option_text, number)
+        elif kind == "packets":
+            packets = _count(option_text, number)
         else:
-            other = _count(place, number)
-    return Limits(size, seconds, packets), other
+            other_limit = _count(option_text, number)
+    return Limits(size, seconds, packets), other_limit
 
 
-def _size(place: str, text: str) -> int:
-    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*([KMGT]i?B|[KMGT])?", text.strip(), re.IGNORECASE | re.ASCII)
+def _size(option_text: str, text: str) -> int:
+    size_match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*([KMGT]i?B|[KMGT])?", text.strip(), re.IGNORECASE | re.ASCII)
     size = 0
-    if found is not None:
-        unit = (found[2] or "").upper()
-        size = int(float(found[1]) * _UNITS[unit if unit == "" or unit.endswith("B") else f"{unit}B"])
+    if size_match is not None:
+        unit = (size_match[2] or "").upper()
+        size = int(float(size_match[1]) * _UNITS[unit if unit == "" or unit.endswith("B") else f"{unit}B"])
     if not size:
-        raise UsageError(f"{place}: write a size such as 100MB, 2GiB, or a number of kB")
+        raise UsageError(f"{option_text}: write a size such as 100MB, 2GiB, or a number of kB")
     return size
 
 
-def _seconds(place: str, text: str) -> float:
+def _seconds(option_text: str, text: str) -> float:
     if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text, re.ASCII) or not float(text):
-        raise UsageError(f"{place}: write a number of seconds")
+        raise UsageError(f"{option_text}: write a number of seconds")
     return float(text)
 
 
-def _count(place: str, text: str) -> int:
+def _count(option_text: str, text: str) -> int:
     if not re.fullmatch(r"\d{1,15}", text, re.ASCII) or not int(text):
-        raise UsageError(f"{place}: write a whole number, 1 or more")
+        raise UsageError(f"{option_text}: write a whole number, 1 or more")
     return int(text)
 
 
@@ -209,13 +209,15 @@ class Interfaces:
 
     pauses = True
 
-    def __init__(self, chosen: Capturing, each: Limits, files: int | None, stop: Limits, *, spool_bytes: int, messages: int | None) -> None:
+    def __init__(
+        self, settings: Capturing, each: Limits, files: int | None, stop: Limits, *, spool_bytes: int, messages: int | None
+    ) -> None:
         """``each``: how long a file gets. ``files``: number of the newest that are kept. ``stop``: when the capture ends, also after
         ``messages``. ``spool_bytes``: of temporary files.
         """
-        self.captures: Sequence[str] = () if chosen.write is None else (chosen.write,)
-        self._chosen = chosen
-        self._names = chosen.interface or []
+        self.captures: Sequence[str] = () if settings.write is None else (settings.write,)
+        self._chosen = settings
+        self._names = settings.interface or []
         self._each, self._files, self._stop = each, files, stop
         self._spool_bytes = spool_bytes
         self._messages = messages
@@ -223,18 +225,18 @@ class Interfaces:
 
     def _wishes(self, wishes: Wishes) -> Wishes:
         """Returns the wishes of the recorder with these settings."""
-        chosen = self._chosen
+        settings = self._chosen
         wishes = replace(
             wishes,
             stop=self._stop,
-            buffer_bytes=chosen.buffer * MIB,
-            snaplen=min(chosen.snaplen or wishes.snaplen, wishes.snaplen),
-            is_promiscuous=chosen.promiscuous,
-            pauses_when_full=chosen.full_disk is FullDisk.PAUSE,
-            waits=chosen.wait,
-            ssh=chosen.ssh,
-            tcpdump=chosen.tcpdump,
-            user=chosen.user,
+            buffer_bytes=settings.buffer * MIB,
+            snaplen=min(settings.snaplen or wishes.snaplen, wishes.snaplen),
+            is_promiscuous=settings.promiscuous,
+            pauses_when_full=settings.full_disk is FullDisk.PAUSE,
+            waits=settings.wait,
+            ssh=settings.ssh,
+            tcpdump=settings.tcpdump,
+            user=settings.user,
         )
         return wishes if wishes.is_spool else replace(wishes, each=self._each, files=self._files)
 
@@ -292,17 +294,17 @@ class Interfaces:
         """Says how many packets came, and how many were lost."""
         capture = self._capture
         numbers = capture.numbers
-        said = [capture.drops_in_words]
-        for count, what in (
+        clauses = [capture.drops_in_words]
+        for count, fate in (
             (numbers.interface_drops, "dropped by the interface"),
             (numbers.unrecorded, "not recorded (full disk)"),
             (capture.lost, "not read in time"),
         ):
             if count:
-                said.append(f"{count:,} {what}")
+                clauses.append(f"{count:,} {fate}")
         named = "files named after " if self._each.is_set else ""
         where = "" if self._chosen.write is None else f" in {named}{escape(self._chosen.write)}"
-        return f"{escape(capture.files[0].name)}: {max(numbers.packets, capture.packets):,} packets captured{where}, {', '.join(said)}"
+        return f"{escape(capture.files[0].name)}: {max(numbers.packets, capture.packets):,} packets captured{where}, {', '.join(clauses)}"
 
 
 def all_ports(extra: Sequence[int]) -> list[int]:

@@ -61,7 +61,7 @@ def print_rules(is_asked: bool) -> None:
         from dcpinspect.findings.registry import RULES
 
         width = max(map(len, RULES))
-        put_folded(f"{one.id:<{width}}  {one.severity:<7}  {one.family:<8}  {one.fires}" for one in RULES.values())
+        put_folded(f"{rule.id:<{width}}  {rule.severity:<7}  {rule.family:<8}  {rule.fires}" for rule in RULES.values())
         raise typer.Exit
 
 
@@ -91,9 +91,9 @@ class Result(Choices):
         """Returns the format that is asked for. Raises UsageError for options that it does not use."""
         name, output = self.format_name, self.output
         is_sarif = name == SARIF.name or (name is None and output is not None and output.lower().endswith(tuple(SARIF.suffixes)))
-        chosen = SARIF if is_sarif else choose_format(name, output)
-        options.refuse_unused(context, chosen)
-        return chosen
+        format_ = SARIF if is_sarif else choose_format(name, output)
+        options.refuse_unused(context, format_)
+        return format_
 
     def names(self, format_: Format, *, with_files: bool) -> list[str] | None:
         """Returns the columns that are asked for. Raises UsageError."""
@@ -106,12 +106,14 @@ class Result(Choices):
             raise UsageError(f"--columns: {format_} has no columns")
         return columns_asked_for(self.columns, "findings", FINDINGS_WITH_FILES if with_files else FINDINGS)
 
-    def fails(self, found: Sequence[Finding]) -> bool:
+    def fails(self, findings: Sequence[Finding]) -> bool:
         """Whether there are findings that make the exit status 1."""
         from dcpinspect.findings.rule import SEVERITIES
 
         least = self.fail_on
-        return least is not FailOn.NEVER and any(SEVERITIES.index(one.severity) <= SEVERITIES.index(least.value) for one in found)
+        return least is not FailOn.NEVER and any(
+            SEVERITIES.index(finding.severity) <= SEVERITIES.index(least.value) for finding in findings
+        )
 
 
 def check(
@@ -143,7 +145,7 @@ def check(
     """Print what is wrong in captures, worst first, with the messages that show it and what to do."""
     captures, logs, checkpoints = captures or [], log or (), checkpoint or ()
     format_, redactor = result.format(context), redaction.redactor()
-    asked = _Asked(
+    request = _Asked(
         rules=conditions.rules.ids(),
         lint=conditions.rules.lint,
         choice=conditions.choosing(context.obj, times.span_of_whole()),
@@ -154,14 +156,14 @@ def check(
         evidence=_evidence(logs, checkpoints, redactor),
         beside=[*logs, *checkpoints, *([conditions.baseline] if conditions.baseline is not None else ())],
     )
-    file = packets.file(context, captures, redactor, output=result.output, beside=asked.beside)
+    file = packets.file(context, captures, redactor, output=result.output, beside=request.beside)
     if captures:
         with file or nullcontext():
-            return _check(captures, asked, file, input_)
-    if asked.evidence is None:
+            return _check(captures, request, file, input_)
+    if request.evidence is None:
         raise UsageError("name a capture, or give --log or --checkpoint")
     options.refuse_others(context, "check without a capture", _WITHOUT_CAPTURE)
-    return _check_alone(asked.evidence, asked)
+    return _check_alone(request.evidence, request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ def _evidence(logs: Sequence[str], checkpoints: Sequence[str], redactor: Redacto
     return LogEvidence.read(logs, checkpoints, redactor)
 
 
-def _check(captures: Sequence[str], asked: _Asked, packets: EvidenceFile | None, input_: options.Input) -> int:
+def _check(captures: Sequence[str], request: _Asked, packets: EvidenceFile | None, input_: options.Input) -> int:
     """Checks captures. Returns the exit status."""
     # deferred: NumPy and the decoder, which --help and completion do not need
     from dcpinspect.capture.open import open_capture
@@ -197,48 +199,48 @@ def _check(captures: Sequence[str], asked: _Asked, packets: EvidenceFile | None,
     from dcpinspect.reading import Reading
     from dcpinspect.render.verdict import damage
 
-    result, ports = asked.result, input_.ports.chosen()
+    result, ports = request.result, input_.ports.chosen()
     keeper = packets.keeper() if packets is not None else None
     capture = open_capture(captures, batch_bytes=_BATCH_BYTES)
     with Reading(capture, **ports, keeper=keeper) as reading:
         if keeper is not None:
             keeper.follow(reading)
-        reading.check(asked.rules, evidence=asked.evidence, redactor=asked.redactor)
-        with opened(result.output, asked.format, captures, asked.beside) as out:
+        reading.check(request.rules, evidence=request.evidence, redactor=request.redactor)
+        with opened(result.output, request.format, captures, request.beside) as target:
             with closing(reading.ahead()) as batches:
                 for _ in interrupts.batches(capture, batches):
                     pass
             give_back()
             files, links = [file.name for file in reading.capture.files], reading.engine.links
-            choice = asked.choice.within(reading)
-            found = choice.of(reading.findings(wanted=choice.wants, links=links), files)
+            choice = request.choice.within(reading)
+            findings = choice.of(reading.findings(wanted=choice.wants, links=links), files)
             assert reading.checker is not None
-            lacking = "" if found else lacks(choice, reading, links)
+            lacking = "" if findings else lacks(choice, reading, links)
             report = report_of(
-                Checked(found, asked.rules, files, links, reading, damage(reading), is_checked=reading.messages > 0 and not lacking),
+                Checked(findings, request.rules, files, links, reading, damage(reading), is_checked=reading.messages > 0 and not lacking),
                 choice,
-                verdicts=reading.checker.verdicts(links) if asked.lint else None,
+                verdicts=reading.checker.verdicts(links) if request.lint else None,
                 effects=result.effects,
-                width=out.width() or columns_asked(),
+                width=target.width() or columns_asked(),
             )
-            write_report(out, asked.format, report, asked.columns, guard=result.csv_guard)
+            write_report(target, request.format, report, request.columns, guard=result.csv_guard)
             if packets is not None:
-                packets.write(found, reading)
-        status = _remarks(reading, found, lacking, asked, stats=input_.stats, finds_ports=ports["find_ports"])
-        return FOUND if result.fails(found) and status != UsageError.exit_status else status
+                packets.write(findings, reading)
+        status = _remarks(reading, findings, lacking, request, stats=input_.stats, finds_ports=ports["find_ports"])
+        return FOUND if result.fails(findings) and status != UsageError.exit_status else status
 
 
-def _remarks(reading: Reading, found: Sequence[Finding], lacking: str, asked: _Asked, *, stats: bool, finds_ports: bool) -> int:
+def _remarks(reading: Reading, findings: Sequence[Finding], lacking: str, request: _Asked, *, stats: bool, finds_ports: bool) -> int:
     """Says what a check could not see. Returns the exit status, findings aside."""
     status = remarks(reading, stats=stats, checks=True)
     if lacking and reading.messages:
         complain(f"{UNCHECKED}: {lacking}; 'dcpinspect connections' and 'dcpinspect vbuckets' list all")
         status = UsageError.exit_status
-    if asked.evidence is not None:
-        status = status or log_remarks(asked.evidence.logs)
+    if request.evidence is not None:
+        status = status or log_remarks(request.evidence.logs)
     assert reading.checker is not None
     if reading.messages and not reading.checker.has_dcp:
-        is_refused = any(one.rule == "login-refused" for one in found)
+        is_refused = any(finding.rule == "login-refused" for finding in findings)
         more = "" if finds_ports or is_refused else "; DCP may be on another port, try --port auto"
         complain(f"no DCP among {reading.messages:,} messages: only the rules for any message and connection were checked{more}")
     return status
@@ -259,22 +261,22 @@ def lacks(choice: Choosing, reading: Reading | Merged, links: Sequence[Link]) ->
     return choice.lacking(links, reading.checker.clients(list(links)).values(), vbuckets)
 
 
-def _check_alone(evidence: LogEvidence, asked: _Asked) -> int:
+def _check_alone(evidence: LogEvidence, request: _Asked) -> int:
     """Checks logs and checkpoints without a capture. Returns the exit status."""
     from dcpinspect.errors import CaptureError
     from dcpinspect.findings.alone import findings_alone
 
-    result = asked.result
-    found = asked.choice.of(findings_alone(evidence, asked.rules, asked.choice.wants), ())
+    result = request.result
+    findings = request.choice.of(findings_alone(evidence, request.rules, request.choice.wants), ())
     is_checked = evidence.has_something
-    with opened(result.output, asked.format, (), asked.beside) as out:
-        checked = Checked(found, asked.rules, is_checked=is_checked)
-        report = report_of(checked, asked.choice, effects=result.effects, width=out.width() or columns_asked())
-        write_report(out, asked.format, report, asked.columns, guard=result.csv_guard)
+    with opened(result.output, request.format, (), request.beside) as target:
+        checked = Checked(findings, request.rules, is_checked=is_checked)
+        report = report_of(checked, request.choice, effects=result.effects, width=target.width() or columns_asked())
+        write_report(target, request.format, report, request.columns, guard=result.csv_guard)
     status = log_remarks(evidence.logs)
     if not is_checked:
         status = CaptureError.exit_status
-    return FOUND if result.fails(found) else status
+    return FOUND if result.fails(findings) else status
 
 
 def log_remarks(logs: Sequence[LogReading]) -> int:
@@ -284,12 +286,12 @@ def log_remarks(logs: Sequence[LogReading]) -> int:
     return of_logs(logs) if logs else 0
 
 
-def write_report(out: Target, format_: Format, told: ReportFormat, columns: list[str] | None, *, guard: bool) -> None:
+def write_report(target: Target, format_: Format, report: ReportFormat, columns: list[str] | None, *, guard: bool) -> None:
     """Writes findings in the form of the format, or as a table of these columns."""
     if columns is not None and isinstance(format_, TableFormat):
-        format_.records(out, told.records(), columns, guard=guard)
+        format_.records(target, report.records(), columns, guard=guard)
     else:
-        format_.report(out, told, guard=guard)
+        format_.report(target, report, guard=guard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,17 +326,17 @@ def report_of(
     from dcpinspect.render.lint import lint_lines
     from dcpinspect.render.verdict import LookedAt
 
-    found, rules, files, links, reading = checked.found, checked.rules, checked.files, checked.links, checked.reading
+    findings, rules, files, links, reading = checked.found, checked.rules, checked.files, checked.links, checked.reading
     span = choice.time.bounds if choice.time is not None else None
 
     def lines(paint: Painter) -> list[str]:
         looked = LookedAt.of(reading, rules, choice.nothing, checked.damage) if reading is not None else None
         instead = None if checked.is_checked else UNCHECKED  # otherwise the report would say that nothing is wrong
-        told = report_lines(found, files, paint, with_effects=effects, width=width, looked=looked, instead=instead, span=span)
-        return [*told, *(lint_lines(verdicts, links, paint, width) if verdicts is not None else ())]
+        report = report_lines(findings, files, paint, with_effects=effects, width=width, looked=looked, instead=instead, span=span)
+        return [*report, *(lint_lines(verdicts, links, paint, width) if verdicts is not None else ())]
 
     return ReportFormat(
         lines=lines,
-        records=lambda: finding_records(found, RULES, files),
-        sarif=lambda: sarif_log(found, [RULES[rule] for rule in rules], files, links, is_whole=checked.is_checked),
+        records=lambda: finding_records(findings, RULES, files),
+        sarif=lambda: sarif_log(findings, [RULES[rule] for rule in rules], files, links, is_whole=checked.is_checked),
     )

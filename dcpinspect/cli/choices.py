@@ -34,28 +34,28 @@ class Choices:
     @classmethod
     def parameters(cls) -> Parameters:
         """Returns the options, by name, in order."""
-        found: Parameters = {}
+        parameters: Parameters = {}
         for name, kind in cls.option_types.items():
             if is_group(kind):
-                found |= kind.parameters()
+                parameters |= kind.parameters()
             else:
                 default = getattr(cls, name, inspect.Parameter.empty)
-                found[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        return found
+                parameters[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        return parameters
 
     @classmethod
     def titles(cls) -> dict[str, str]:
         """Returns the heading of each option."""
-        found: dict[str, str] = {}
+        titles: dict[str, str] = {}
         for name, kind in cls.option_types.items():
-            found |= kind.titles() if is_group(kind) else {name: cls.title}
-        return found
+            titles |= kind.titles() if is_group(kind) else {name: cls.title}
+        return titles
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
         """Returns the group with its part of the values of all options."""
-        parts = {name: kind.of(values) for name, kind in cls.option_types.items() if is_group(kind)}
-        return cls(**parts, **{name: values[name] for name in cls.option_types if name in values})
+        groups = {name: kind.of(values) for name, kind in cls.option_types.items() if is_group(kind)}
+        return cls(**groups, **{name: values[name] for name in cls.option_types if name in values})
 
 
 def is_group(kind: Any) -> bool:
@@ -66,19 +66,19 @@ def is_group(kind: Any) -> bool:
 def flat(command: Callable[..., int]) -> tuple[Callable[..., int], dict[str, str]]:
     """Returns the function that typer gets in place of a command, and the heading of each option that belongs to a group."""
     signature = inspect.signature(command, eval_str=True)
-    groups = {one.name: one.annotation for one in signature.parameters.values() if is_group(one.annotation)}
+    groups = {parameter.name: parameter.annotation for parameter in signature.parameters.values() if is_group(parameter.annotation)}
     parameters: Parameters = {}
     titles: dict[str, str] = {}
-    for one in signature.parameters.values():
-        if one.name not in groups:
-            parameters[one.name] = one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    for parameter in signature.parameters.values():
+        if parameter.name not in groups:
+            parameters[parameter.name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             continue
-        parameters |= {name: option for name, option in one.annotation.parameters().items() if name not in signature.parameters}
-        titles |= {name: title for name, title in one.annotation.titles().items() if name not in signature.parameters}
+        parameters |= {name: option for name, option in parameter.annotation.parameters().items() if name not in signature.parameters}
+        titles |= {name: title for name, title in parameter.annotation.titles().items() if name not in signature.parameters}
 
     def run(**values: Any) -> int:
-        own = {name: value for name, value in values.items() if name in signature.parameters}
-        return command(**own, **{name: group.of(values) for name, group in groups.items()})
+        own_values = {name: value for name, value in values.items() if name in signature.parameters}
+        return command(**own_values, **{name: group.of(values) for name, group in groups.items()})
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     setattr(run, "__signature__", inspect.Signature(list(parameters.values())))  # noqa: B010 - functions do not declare it

@@ -61,8 +61,8 @@ class Choosing:
         """
         if self.connections and not _are_among([link.number for link in links], self.connections):
             return f"there is no such connection among {len(links):,}"
-        places = [*clients, *(f"{link.client} {link.server}" for link in links)]
-        if self.client is not None and not any(self.client.casefold() in one.casefold() for one in places):
+        names = [*clients, *(f"{link.client} {link.server}" for link in links)]
+        if self.client is not None and not any(self.client.casefold() in name.casefold() for name in names):
             return f"no client has {escape(self.client)} in its address or DCP name"
         if self.vbuckets and not _are_among(vbuckets, self.vbuckets):
             return "there is no stream of such a vbucket"
@@ -94,20 +94,20 @@ class Choosing:
             return False
         return not self.known or any(self.known.get(key, len(SEVERITIES)) > severity for key in _keys(case))
 
-    def of(self, found: Sequence[Finding], files: Sequence[str]) -> list[Finding]:
+    def of(self, findings: Sequence[Finding], files: Sequence[str]) -> list[Finding]:
         """Returns the findings that match the filter, at most ``limit`` of them, with their effects."""
         if self.filter is not None:
             from dcpinspect.findings.record import finding_records
             from dcpinspect.findings.registry import RULES
             from dcpinspect.tables.record_rows import RecordSelection
 
-            kept = set(RecordSelection(filter=self.filter).of(finding_records(found, RULES, files)).values("id"))
-            found = [one for one in found if one.id in kept]
+            kept_ids = set(RecordSelection(filter=self.filter).of(finding_records(findings, RULES, files)).values("id"))
+            findings = [finding for finding in findings if finding.id in kept_ids]
         if self.limit is not None:
-            ids = {one.id for one in found}
-            first = [one.id for one in found if one.effect_of not in ids][: self.limit]
-            found = [one for one in found if one.id in first or one.effect_of in first]
-        return list(found)
+            ids = {finding.id for finding in findings}
+            first = [finding.id for finding in findings if finding.effect_of not in ids][: self.limit]
+            findings = [finding for finding in findings if finding.id in first or finding.effect_of in first]
+        return list(findings)
 
 
 class FindingConditions(Choices):
@@ -155,7 +155,7 @@ class FindingConditions(Choices):
 
 
 def _are_among(numbers: Collection[int], ranges: Sequence[range]) -> bool:
-    return not ranges or any(number in one for number in numbers for one in ranges)
+    return not ranges or any(number in numbers_asked for number in numbers for numbers_asked in ranges)
 
 
 def _keys(case: Finding) -> list[Key]:
@@ -179,16 +179,16 @@ def _known(path: str) -> dict[Key, int]:
             text = file.read()
     except OSError as error:
         raise UsageError(f"--baseline {escape(path)}: {error.strerror}") from error
-    found: dict[Key, int] = {("", None, "", None): 0}  # an empty baseline counts as a baseline, too
+    baseline: dict[Key, int] = {("", None, "", None): 0}  # an empty baseline counts as a baseline, too
     try:
         records: list[Any] = orjson.loads(text) if text.lstrip()[:1] == b"[" else [orjson.loads(line) for line in text.splitlines() if line]
-        for one in records:
-            severity = SEVERITIES.index(one["severity"])
-            for case in one["cases"]:
+        for record in records:
+            severity = SEVERITIES.index(record["severity"])
+            for case in record["cases"]:
                 for vbucket in case["vbuckets"] or [None]:
-                    key = (str(one["rule"]), one["cause"], name_of(case["client"] or ""), vbucket)
-                    found[key] = min(severity, found.get(key, severity))
+                    key = (str(record["rule"]), record["cause"], name_of(case["client"] or ""), vbucket)
+                    baseline[key] = min(severity, baseline.get(key, severity))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         msg = f"--baseline {escape(path)}: not what check --format json writes"
         raise UsageError(msg) from error
-    return found
+    return baseline

@@ -17,16 +17,16 @@ def opcodes(incomplete: str) -> list[str]:
     """Returns completions for the last command of a list."""
     from dcpinspect.tables.vocabulary import vocabulary  # deferred, as all imports below: --help does not need them
 
-    known = vocabulary("name")
-    return _last_of_list(incomplete, known.words if known is not None else ())
+    names = vocabulary("name")
+    return _last_of_list(incomplete, names.words if names is not None else ())
 
 
 def statuses(incomplete: str) -> list[str]:
     """Returns completions for the last status of a list."""
     from dcpinspect.tables.vocabulary import vocabulary
 
-    known = vocabulary("status_name")
-    return _last_of_list(incomplete, (*(known.words if known is not None else ()), "ok", "error"))
+    names = vocabulary("status_name")
+    return _last_of_list(incomplete, (*(names.words if names is not None else ()), "ok", "error"))
 
 
 def message_columns(incomplete: str) -> list[str]:
@@ -106,19 +106,23 @@ def words(incomplete: str) -> list[str]:
     from dcpinspect.protocol.control_keys import CONTROL_KEYS
     from dcpinspect.render.glossary import GLOSSARY
 
-    told = {word for meanings in GLOSSARY.values() for word in meanings}
+    glossary_words = {word for meanings in GLOSSARY.values() for word in meanings}
     return sorted(
-        {*opcodes(incomplete), *statuses(incomplete), *_beginning(incomplete, (*RULES, *told, *(one.key for one in CONTROL_KEYS)))}
+        {
+            *opcodes(incomplete),
+            *statuses(incomplete),
+            *_beginning(incomplete, (*RULES, *glossary_words, *(control_key.key for control_key in CONTROL_KEYS))),
+        }
     )
 
 
 def _filters(incomplete: str, built_in: Iterable[str]) -> list[str]:
     from dcpinspect.cli.config import FILTERS
 
-    before, at, name = incomplete.rpartition("@")
-    if incomplete and not at:
+    before, sign, name = incomplete.rpartition("@")
+    if incomplete and not sign:
         return []
-    return [f"{before}@{one}" for one in sorted({*built_in, *_saved(FILTERS)}) if one.startswith(name)]
+    return [f"{before}@{filter_name}" for filter_name in sorted({*built_in, *_saved(FILTERS)}) if filter_name.startswith(name)]
 
 
 def _saved(table: str) -> list[str]:
@@ -131,11 +135,11 @@ def _saved(table: str) -> list[str]:
         return []
 
 
-def _last_of_list(incomplete: str, known: Iterable[str]) -> list[str]:
+def _last_of_list(incomplete: str, names: Iterable[str]) -> list[str]:
     before, comma, last = incomplete.rpartition(",")
-    given = set(before.split(","))
-    return [f"{before}{comma}{name}" for name in known if name.startswith(last) and name not in given]
+    written = set(before.split(","))
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last) and name not in written]
 
 
-def _beginning(incomplete: str, known: Iterable[str]) -> list[str]:
-    return [name for name in known if name.startswith(incomplete)]
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]

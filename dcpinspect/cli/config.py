@@ -152,10 +152,10 @@ def load(commands: Collection[str]) -> Config:
     return config
 
 
-def _suggestion(word: str, known: Collection[str]) -> str:
+def _suggestion(word: str, known_words: Collection[str]) -> str:
     """Returns a clause for an error about an unknown word: the closest known words, or else all of them."""
-    everything = f"; it has {', '.join(sorted(known))}" if known else ""
-    return did_you_mean(word, known) or everything
+    everything = f"; it has {', '.join(sorted(known_words))}" if known_words else ""
+    return did_you_mean(word, known_words) or everything
 
 
 def _parse(path: Path, is_named: bool) -> Mapping[str, Mapping[str, object]]:

@@ -95,32 +95,32 @@ def diff(
     name, records = ("paths", contracts.PATHS) if paths else ("differences", contracts.DIFFERENCES)
     view = table.view(records, name, context.obj, vbucket=vbucket)
     redactor, ports = redaction.redactor(), input_.ports.chosen()
-    with closing(Spool()) as spool, Comparison(spool) as comparison, opened(result.output, format_, [*files[0], *files[1]]) as out:
+    with closing(Spool()) as spool, Comparison(spool) as comparison, opened(result.output, format_, [*files[0], *files[1]]) as target:
         read = []
-        for letter, names, wanted in zip(contracts.SIDES, files, connections, strict=True):
+        for letter, names, numbers in zip(contracts.SIDES, files, connections, strict=True):
             reading = Reading(names, **ports)
             reading.track(redactor)
-            selection = Selection(vbuckets=tuple(view.selection.vbuckets), connections=tuple(wanted))
+            selection = Selection(vbuckets=tuple(view.selection.vbuckets), connections=tuple(numbers))
             read.append(_side(letter, reading, spool, selection, wants_bar=wants_progress(result.output)))
         _refuse_nothing(read, connections)
-        found = comparison.found(read[0], read[1])
+        comparison_result = comparison.found(read[0], read[1])
         ways = paths_of(read[0], read[1])
         if format_.is_text:
             sources = [", ".join(map(os.path.basename, side.files)) for side in read]
-            lines = render.summary(found, ways.records(), sources, out.painter())
-            out.put("".join(f"{piece}\n" for line in lines for piece in folded(line, table.width or out.width())))
-        chosen = view.selection.of(ways if paths else found.records())
+            lines = render.summary(comparison_result, ways.records(), sources, target.painter())
+            target.put("".join(f"{piece}\n" for line in lines for piece in folded(line, table.width or target.width())))
+        selected = view.selection.of(ways if paths else comparison_result.records())
         if not format_.is_text:
-            view.put(out, chosen, format_, guard=result.csv_guard)
-        elif len(chosen) and table.limit != 0 and not summary:
-            out.put("\n")
-            view.put(out, chosen, format_, guard=result.csv_guard)
+            view.put(target, selected, format_, guard=result.csv_guard)
+        elif len(selected) and table.limit != 0 and not summary:
+            target.put("\n")
+            view.put(target, selected, format_, guard=result.csv_guard)
     statuses = [remarks(side.reading, stats=input_.stats, side=side.name.upper()) for side in read]
-    if found.is_different:
+    if comparison_result.is_different:
         return DIFFERENT
-    if found.why_nothing and not len(ways):
+    if comparison_result.why_nothing and not len(ways):
         if not format_.is_text:  # text has this as its verdict
-            complain(f"nothing could be compared: {found.why_nothing}")
+            complain(f"nothing could be compared: {comparison_result.why_nothing}")
         return UsageError.exit_status
     return max(statuses)
 
@@ -140,9 +140,9 @@ def _refuse_nothing(sides: list[ComparisonSide], connections: Sequence[Sequence[
     """Raises UsageError for a side without streams, or without the connections that are asked for."""
     from dcpinspect.render.coverage import nothing_found  # deferred, as above
 
-    for side, wanted in zip(sides, connections, strict=True):
-        if why := no_such_connections(side.reading, wanted):
-            raise UsageError(f"nothing is compared, because of side {side.name.upper()}: {why}")
+    for side, numbers in zip(sides, connections, strict=True):
+        if reason := no_such_connections(side.reading, numbers):
+            raise UsageError(f"nothing is compared, because of side {side.name.upper()}: {reason}")
         if not len(side.streams):
-            what = "no stream of DCP is in it" if side.reading.messages else nothing_found(side.reading)
-            raise UsageError(f"nothing is compared, because of side {side.name.upper()}: {what}")
+            reason = "no stream of DCP is in it" if side.reading.messages else nothing_found(side.reading)
+            raise UsageError(f"nothing is compared, because of side {side.name.upper()}: {reason}")

@@ -38,21 +38,21 @@ def follow(
     span = times.span(captures)
     selection = Selection(connections=(range(connection, connection + 1),), span=span)
     redactor = redaction.redactor()
-    with Reading(captures, **input_.ports.chosen()) as reading, opened(output, TEXT, captures) as out:
+    with Reading(captures, **input_.ports.chosen()) as reading, opened(output, TEXT, captures) as target:
         reading.track(redactor)
-        talk, shown, paint = Conversation(width=out.width(), folds=not is_all), 0, out.painter()
+        talk, shown_count, paint = Conversation(width=target.width(), folds=not is_all), 0, target.painter()
         for batch in interrupts.batches(reading.capture, reading):
             rows = selection.rows(batch)
-            if len(rows) and not shown:
+            if len(rows) and not shown_count:
                 number = connection - 1
                 ends = batch.endpoints.client[number], batch.endpoints.server[number]
-                out.put(paint(heading(*ends, _facts(reading, connection)), "bold") + "\n")
-            shown += len(rows)
-            out.put("".join(f"{line}\n" for line in talk.lines(batch.redacted(redactor), rows)))
-        out.put("".join(f"{line}\n" for line in talk.end()))
-        if reading.messages and not shown and span is None:
+                target.put(paint(heading(*ends, _facts(reading, connection)), "bold") + "\n")
+            shown_count += len(rows)
+            target.put("".join(f"{line}\n" for line in talk.lines(batch.redacted(redactor), rows)))
+        target.put("".join(f"{line}\n" for line in talk.end()))
+        if reading.messages and not shown_count and span is None:
             refuse_unless_damaged(reading, _absent(reading, connection))
-        return remarks(reading, stats=input_.stats, shown=shown)
+        return remarks(reading, stats=input_.stats, shown=shown_count)
 
 
 def _facts(reading: Reading, connection: int) -> dict[str, str | None]:
@@ -65,7 +65,7 @@ def _absent(reading: Reading, connection: int) -> str:
     """Returns why there is nothing to show of a connection."""
     from dcpinspect.render.coverage import foreign
 
-    for one in reading.coverage.where(lambda all_: all_.connection == connection):
-        what = foreign(one.protocol, reading.coverage, connection)
-        return f"connection {connection} has no message" + (f": it carries {what}" if what else "")
+    for direction in reading.coverage.where(lambda all_: all_.connection == connection):
+        protocol = foreign(direction.protocol, reading.coverage, connection)
+        return f"connection {connection} has no message" + (f": it carries {protocol}" if protocol else "")
     return no_such_connections(reading, (range(connection, connection + 1),))

@@ -34,13 +34,13 @@ def info(
     redactor = redaction.redactor()
     with Reading(captures, **input_.ports.chosen()) as reading:
         reading.track(redactor)
-        with opened(result.output, format_, captures) as out:
+        with opened(result.output, format_, captures) as target:
             for _ in interrupts.batches(reading.capture, reading):
                 pass
-            found = overview(reading)
+            facts = overview(reading)
 
             def lines(paint: Painter) -> Iterator[str]:
-                return (paint(line[:10], "bold") + line[10:] for line in info_lines(found))
+                return (paint(line[:10], "bold") + line[10:] for line in info_lines(facts))
 
-            format_.report(out, ReportFormat(lines, lambda: overview_records(found)), guard=result.csv_guard)
+            format_.report(target, ReportFormat(lines, lambda: overview_records(facts)), guard=result.csv_guard)
         return remarks(reading, stats=input_.stats)

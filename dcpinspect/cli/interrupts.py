@@ -127,10 +127,10 @@ def ending(capture: Stoppable) -> AbstractContextManager[None]:
     return stopping(stop) if capture.can_stop else nullcontext()
 
 
-def batches(capture: Stoppable, given: Iterable[T]) -> Iterator[T]:
+def batches(capture: Stoppable, iterable: Iterable[T]) -> Iterator[T]:
     """Yields what is read of a capture, whose end a first signal may be, as in ``ending``."""
     with ending(capture):
-        yield from given
+        yield from iterable
 
 
 @contextmanager
@@ -236,8 +236,8 @@ def _end(number: int) -> NoReturn:
         _wait_for_the_end()
     try:
         # what is not loaded yet has made nothing
-        what: list[str] = getattr(sys.modules.get("dcpinspect.temporary"), "end_all", list)()
-        _say(_state.told() if _state.told is not None else f"interrupted; {', '.join(what) or _state.result}")
+        outcomes: list[str] = getattr(sys.modules.get("dcpinspect.temporary"), "end_all", list)()
+        _say(_state.told() if _state.told is not None else f"interrupted; {', '.join(outcomes) or _state.result}")
     finally:
         os._exit(128 + number if _state.status is None else _state.status)
 

@@ -47,11 +47,11 @@ def io(
         raise UsageError(f"--interval {interval}: write a length of time above 0")
     selection = conditions.selection(captures, context.obj)
     with Reading(captures, **ports.chosen()) as reading:
-        with opened(result.output, format_, captures) as out:
+        with opened(result.output, format_, captures) as target:
             counted, copies = count_once(reading, interrupts.batches(reading.capture, reading), lambda: Intervals(length), selection.rows)
 
             def lines(paint: Painter) -> Iterator[str]:
-                return (paint(line, style) for line, style in io_lines(counted.records(), counted.interval_ns, width=out.width()))
+                return (paint(line, style) for line, style in io_lines(counted.records(), counted.interval_ns, width=target.width()))
 
-            format_.report(out, ReportFormat(lines, counted.records), guard=result.csv_guard)
+            format_.report(target, ReportFormat(lines, counted.records), guard=result.csv_guard)
         return remarks(reading, shown=counted.messages, counted_copies=copies)

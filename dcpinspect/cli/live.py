@@ -59,14 +59,14 @@ def _explore(context: typer.Context, source: Interfaces, choices: MessageChoices
     redactor, ports = choices.redaction.redactor(), choices.input_.ports.chosen()
     notices: list[str] = []
     capture = source.capture(**ports, tell=notices.append)
-    opened = Opened(
+    capture_to_open = Opened(
         capture,
         filter_text=choices.conditions.filter_ or "",
         is_saved=bool(source.captures),
         notices=notices,
         prepare=source.bound,
     )
-    status = explore(context, opened, UiOptions(ports, keep_mib, redactor))
+    status = explore(context, capture_to_open, UiOptions(ports, keep_mib, redactor))
     for notice in notices:
         complain(notice)
     complain(source.captured())
@@ -78,15 +78,20 @@ def _list_interfaces(chosen: options.Ports) -> None:
 
     extra_ports, find_ports = chosen.chosen().values()
     ports = all_ports(extra_ports)
-    found = interfaces()
-    seen = traffic([one.name for one in found if one.is_up], ports, LOOK_S) if not find_ports else {}
-    width = max(len(escape(one.name)) for one in found)
-    addresses = {one.name: "all of them" if one.name == ANY else ", ".join(one.addresses) if one.is_up else "down" for one in found}
+    all_interfaces = interfaces()
+    seen = traffic([interface.name for interface in all_interfaces if interface.is_up], ports, LOOK_S) if not find_ports else {}
+    width = max(len(escape(interface.name)) for interface in all_interfaces)
+    addresses = {
+        interface.name: "all of them" if interface.name == ANY else ", ".join(interface.addresses) if interface.is_up else "down"
+        for interface in all_interfaces
+    }
     if seen:
         column = max(map(len, addresses.values()))
         for name, count in seen.items():
-            said = f"{count:,} packets of the ports in {LOOK_S:.0f} s" if count else "nothing of the ports"
-            addresses[name] = f"{addresses[name]:<{column}}  {said}"
-    StandardOutput().put("".join(f"{escape(one.name):<{width}}  {addresses[one.name]}".rstrip() + "\n" for one in found))
+            traffic_text = f"{count:,} packets of the ports in {LOOK_S:.0f} s" if count else "nothing of the ports"
+            addresses[name] = f"{addresses[name]:<{column}}  {traffic_text}"
+    StandardOutput().put(
+        "".join(f"{escape(interface.name):<{width}}  {addresses[interface.name]}".rstrip() + "\n" for interface in all_interfaces)
+    )
     if not seen and not find_ports:
         complain("whether there is traffic on the ports can be seen with the right to capture; run it with sudo")

@@ -50,8 +50,8 @@ def log(
     if span is not None:
         written_ns = [time for time in records.values("time") if time is not None]
         view.selection = replace(view.selection, bounds=span.within(min(written_ns, default=0), max(written_ns, default=0)))
-    with opened(result.output, format_, (), files) as out:
-        view.write(out, records, format_, guard=result.csv_guard)
+    with opened(result.output, format_, (), files) as target:
+        view.write(target, records, format_, guard=result.csv_guard)
     if left_out:
         complain(f"{left_out:,} records after the first {MOST_EVENTS:,} were left out; read fewer files at once")
     return remarks(readings, stats=stats)

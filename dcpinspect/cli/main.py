@@ -167,10 +167,10 @@ def program() -> TyperGroup:
 
 
 def _group(name: str, summary: str) -> TyperGroup:
-    found = TyperGroup(name=name, help=summary, short_help=summary, rich_markup_mode=None)
+    group = TyperGroup(name=name, help=summary, short_help=summary, rich_markup_mode=None)
     for command, about in GROUPS[name].items():
-        found.add_command(DeferredCommand(command, about, group=name))
-    return found
+        group.add_command(DeferredCommand(command, about, group=name))
+    return group
 
 
 class DeferredCommand(TyperCommand):
@@ -210,8 +210,8 @@ def _built(function: Callable[..., int], name: str) -> TyperCommand:
     command = typer.main.get_command(app)
     assert isinstance(command, _Command)
     command.titles = titles
-    own = {option for parameter in command.params for option in parameter.opts}
-    command.params += [parameter for parameter in _common() if own.isdisjoint(parameter.opts)]
+    own_options = {option for parameter in command.params for option in parameter.opts}
+    command.params += [parameter for parameter in _common() if own_options.isdisjoint(parameter.opts)]
     return command
 
 
@@ -228,10 +228,10 @@ def _common() -> list[Any]:
 
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
     app.command()(common)
-    found = [parameter for parameter in typer.main.get_command(app).params if parameter.name in ("color", "ascii_")]
-    for parameter in found:
+    parameters = [parameter for parameter in typer.main.get_command(app).params if parameter.name in ("color", "ascii_")]
+    for parameter in parameters:
         parameter.expose_value = False
-    return found
+    return parameters
 
 
 def tables() -> list[str]:
@@ -247,8 +247,8 @@ def _with_empty_values(arguments: list[str]) -> list[str]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     behind = [*arguments[1:end], "--", *arguments[end:]]
     return [
-        f"{one}=" if one in WITHOUT_VALUE and at < end and len(after) > 1 and after.startswith("-") else one
-        for at, (one, after) in enumerate(zip(arguments, behind, strict=False))
+        f"{argument}=" if argument in WITHOUT_VALUE and position < end and len(after) > 1 and after.startswith("-") else argument
+        for position, (argument, after) in enumerate(zip(arguments, behind, strict=False))
     ]
 
 
@@ -371,7 +371,7 @@ OF_FILES = ("--with-handshakes", "--with-secrets", "--decrypted")
 
 def _file_like_an_option(arguments: Sequence[str]) -> str:
     """Returns what to write for a file whose name begins as an option does; empty if there is none."""
-    name = next((one for one in arguments if one.startswith("-") and os.path.isfile(one)), None)
+    name = next((argument for argument in arguments if argument.startswith("-") and os.path.isfile(argument)), None)
     return "" if name is None else f"{escape(name)}: is taken for options; write ./{escape(name)}"
 
 
@@ -383,17 +383,17 @@ def _explain(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     if option in OF_FILES and context is not None and context.info_name in ("live", "watch"):
         return f"{option}: packets are recorded as they come; afterwards use 'dcpinspect read FILE -w OUT {option}'"
-    what = _in_our_words(error, context)
+    problem = _in_our_words(error, context)
     if isinstance(error, typer.BadParameter) and error.param is not None and context is not None:
-        what = _with_origin(context, error.param.name or "", what)
+        problem = _with_origin(context, error.param.name or "", problem)
     path = PROGRAM if context is None else context.command_path
-    return f"{what}{'' if what.endswith('?') else ';'} see '{path} --help'"
+    return f"{problem}{'' if problem.endswith('?') else ';'} see '{path} --help'"
 
 
 # Any: the classes of contexts belong to typer
 def _in_our_words(error: typer.TyperException, context: Any) -> str:
     """Returns what is wrong in the style of our own errors, and in typer's words for rare errors."""
-    what = error.format_message().replace("Value error, ", "").rstrip(".")  # "Value error, " is a prefix of pydantic
+    problem = error.format_message().replace("Value error, ", "").rstrip(".")  # "Value error, " is a prefix of pydantic
     if isinstance(error, typer.BadParameter) and error.param is not None:
         name = max(error.param.opts, key=len) if isinstance(error.param, TyperOption) else error.param.make_metavar(context).strip("{}")
         if hasattr(error, "param_type") and context.info_name == "follow":  # the only argument may be a capture or a number
@@ -402,32 +402,36 @@ def _in_our_words(error: typer.TyperException, context: Any) -> str:
             return "--vbucket is missing; 'dcpinspect vbuckets CAPTURE' lists them"
         if hasattr(error, "param_type"):
             return f"{name} is missing"
-        wanted = _wanted(error.param.type)
+        possible = _wanted(error.param.type)
         value = re.match(r"(['\"]?)(.*)\1 is not (?:in the range |a valid |one of )", error.message, re.DOTALL)
-        if wanted and value:
-            return f"{name} {value[2]}: write {wanted}"
+        if possible and value:
+            return f"{name} {value[2]}: write {possible}"
         # pydantic says what is wrong, but not with which value
         refused: Sequence[Mapping[str, object]] = getattr(error.__cause__, "errors", list)()
-        return f"{what}: {refused[0]['input']!r}" if refused and repr(refused[0]["input"]) not in what else what
+        return f"{problem}: {refused[0]['input']!r}" if refused and repr(refused[0]["input"]) not in problem else problem
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
-        known = [spelling for one in context.command.params for spelling in (*one.opts, *one.secondary_opts)] if context else []
-        return f"there is no option {escape(option)}{did_you_mean(option, known)}"
+        names = (
+            [spelling for parameter in context.command.params for spelling in (*parameter.opts, *parameter.secondary_opts)]
+            if context
+            else []
+        )
+        return f"there is no option {escape(option)}{did_you_mean(option, names)}"
     if option is not None:
-        return f"{escape(option)} needs a value" if "requires" in what else f"{escape(option)} takes no value"
+        return f"{escape(option)} needs a value" if "requires" in problem else f"{escape(option)} takes no value"
     for pattern, ours in _OURS.items():
-        found = re.fullmatch(pattern, what, re.DOTALL)
-        if found:
-            if ours == _TOO_MANY and (interfaces := _interfaces(context, found[1])):
-                return f"{ours.format(found[1])}, or write {interfaces}"
-            known = list(context.command.commands) if "command " in ours else []
-            return ours.format(found[1]) + did_you_mean(found[1], known)
-    return what
+        pattern_match = re.fullmatch(pattern, problem, re.DOTALL)
+        if pattern_match:
+            if ours == _TOO_MANY and (interfaces := _interfaces(context, pattern_match[1])):
+                return f"{ours.format(pattern_match[1])}, or write {interfaces}"
+            names = list(context.command.commands) if "command " in ours else []
+            return ours.format(pattern_match[1]) + did_you_mean(pattern_match[1], names)
+    return problem
 
 
 def _interfaces(context: Any, words: str) -> str:
     """Returns arguments as options for interfaces, if the command takes interfaces and no arguments."""
-    takes = [one.opts for one in context.command.params]
+    takes = [parameter.opts for parameter in context.command.params]
     is_for_interfaces = any("-i" in names for names in takes) and all(names[0].startswith("-") for names in takes)
     return " ".join(f"-i {word}" for word in words.split()) if is_for_interfaces else ""
 
@@ -445,7 +449,7 @@ def _wanted(kind: Any) -> str:
     """Describes the possible values of a type; empty for types that are neither numbers nor choices."""
     choices = getattr(kind, "choices", ())
     if choices:
-        names = [str(getattr(one, "value", one)) for one in choices]
+        names = [str(getattr(choice, "value", choice)) for choice in choices]
         return f"{', '.join(names[:-1])} or {names[-1]}"
     if not hasattr(kind, "min"):
         return ""
@@ -453,11 +457,11 @@ def _wanted(kind: Any) -> str:
     return f"{number}, {kind.min} or more" if kind.max is None else f"{number} from {kind.min} to {kind.max}"
 
 
-def _with_origin(context: Any, parameter: str, what: str) -> str:
+def _with_origin(context: Any, parameter: str, problem: str) -> str:
     """Adds the place in the config file to an error about a parameter, if the value comes from there."""
     source = context.get_parameter_source(parameter)
     if source is None or source.name != "DEFAULT_MAP":
-        return what
+        return problem
     from dcpinspect.cli.config import config_path
 
-    return f"{escape(os.fspath(config_path()[0]))} [{context.info_name}] {what}"
+    return f"{escape(os.fspath(config_path()[0]))} [{context.info_name}] {problem}"

@@ -49,25 +49,25 @@ def mcp(
     except ImportError:
         raise UsageError("mcp needs the package mcp; install dcpinspect[mcp]") from None
     from dcpinspect.recording import Recording
-    from dcpinspect.transport.tls.keylog import chosen as keys
+    from dcpinspect.transport.tls.keylog import port_choice as keys
 
     if show_data and redact_salt is not None:
         raise UsageError("--show-data: shows data, and --redact-salt hides them; leave one of them out")
     redactor = None if show_data else options.Redaction(redact=True, redact_salt=redact_salt).redactor()
-    place = None if http is None else _address(http)
-    chosen = ports.chosen()
-    wanted = [*chosen["extra_ports"], *(["auto"] if chosen["find_ports"] else [])]
+    address = None if http is None else _address(http)
+    port_choice = ports.chosen()
+    port_names = [*port_choice["extra_ports"], *(["auto"] if port_choice["find_ports"] else [])]
     library = Library(
         directories or ["."],
-        lambda paths: Recording(paths, port=wanted, keylog=keys.paths, tls_search=keys.search, redactor=redactor),
+        lambda paths: Recording(paths, port=port_names, keylog=keys.paths, tls_search=keys.search, redactor=redactor),
     )
     try:
-        if place is None:
+        if address is None:
             anyio.run(server(library).run_stdio_async)
             return 0
         token = os.environ.get(TOKEN) or secrets.token_urlsafe(32)
         complain(f"serving at http://{escape(http or '')}/mcp{'' if TOKEN in os.environ else f', with the token {token}'}")
-        anyio.run(over_http, server(library), *place, token)
+        anyio.run(over_http, server(library), *address, token)
     finally:
         library.close()
     return 0
@@ -75,7 +75,7 @@ def mcp(
 
 def _address(text: str) -> tuple[str, int]:
     """Returns host and port. Raises UsageError for other machines' addresses."""
-    found = re.fullmatch(r"(127\.\d{1,3}\.\d{1,3}\.\d{1,3}|localhost|\[::1\]):(\d{1,5})", text, re.ASCII)
-    if found is None or not 0 < int(found[2]) < 65_536:
+    address_match = re.fullmatch(r"(127\.\d{1,3}\.\d{1,3}\.\d{1,3}|localhost|\[::1\]):(\d{1,5})", text, re.ASCII)
+    if address_match is None or not 0 < int(address_match[2]) < 65_536:
         raise UsageError(f"--http {escape(text)}: write an address of this machine, as in 127.0.0.1:8765; others cannot reach it")
-    return found[1].strip("[]"), int(found[2])
+    return address_match[1].strip("[]"), int(address_match[2])

@@ -107,7 +107,7 @@ class Exporter:
         with self._encoding:  # encodes once, even if many clients ask
             count, latest = self._count, self._latest
             if self._encoded.get(content_type, (-1, b""))[0] != count:
-                self._encoded = {kind: one for kind, one in self._encoded.items() if one[0] == count}
+                self._encoded = {kind: encoded for kind, encoded in self._encoded.items() if encoded[0] == count}
                 self._encoded[content_type] = count, encode(_Registry(latest))
             return content_type, self._encoded[content_type][1]
 
@@ -286,11 +286,11 @@ def serving(address: str, *, with_vbuckets: bool) -> Iterator[Exporter]:
 
 def _listener(address: str) -> socket.socket:
     """Opens the listening socket. Raises UsageError."""
-    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:\s]*)):(\d{1,5})", address, re.ASCII)
-    place = f"--metrics {escape(address)}"
-    if found is None or int(found[3]) > 65_535:
-        raise UsageError(f"{place}: write HOST:PORT, or :PORT for all interfaces, as in :9464")
-    host, port = found[1] or found[2], int(found[3])
+    address_match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:\s]*)):(\d{1,5})", address, re.ASCII)
+    option_text = f"--metrics {escape(address)}"
+    if address_match is None or int(address_match[3]) > 65_535:
+        raise UsageError(f"{option_text}: write HOST:PORT, or :PORT for all interfaces, as in :9464")
+    host, port = address_match[1] or address_match[2], int(address_match[3])
     try:
         if not host:
             if socket.has_dualstack_ipv6():
@@ -299,7 +299,7 @@ def _listener(address: str) -> socket.socket:
         family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         return socket.create_server(where[:2], family=family)
     except UnicodeError:
-        raise UsageError(f"{place}: no host has this name; write HOST:PORT, or :PORT for all interfaces, as in :9464") from None
+        raise UsageError(f"{option_text}: no host has this name; write HOST:PORT, or :PORT for all interfaces, as in :9464") from None
     except OSError as error:
-        why = "the port is in use" if error.errno == errno.EADDRINUSE else escape(error.strerror or str(error))
-        raise UsageError(f"{place}: {why}; choose another address") from None
+        reason = "the port is in use" if error.errno == errno.EADDRINUSE else escape(error.strerror or str(error))
+        raise UsageError(f"{option_text}: {reason}; choose another address") from None

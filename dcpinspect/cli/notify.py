@@ -147,13 +147,13 @@ class Notifier:
 
     def _pass_on(self, output: BinaryIO) -> None:
         """Passes the beginning of a program's output on to standard error, where it does not mix with findings, and counts the rest."""
-        left, beyond = OUTPUT_BYTES, 0
+        bytes_left, beyond = OUTPUT_BYTES, 0
         with output:
             while data := os.read(output.fileno(), 1 << 20):
                 with suppress(OSError):  # nobody reads it
-                    os.write(2, data[:left])
-                beyond += len(data[left:])
-                left -= min(left, len(data))
+                    os.write(2, data[:bytes_left])
+                beyond += len(data[bytes_left:])
+                bytes_left -= min(bytes_left, len(data))
         if beyond:
             self._tell(f"--exec: {escape(self._command[0])} wrote {beyond:,} more bytes, which are left out")
 

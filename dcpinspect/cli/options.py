@@ -65,8 +65,8 @@ def choose_keylogs(names: list[str] | None) -> list[str] | None:
             raise UsageError("--keylog env: the variable SSLKEYLOGFILE is not set; name the file")
         paths.append(os.environ["SSLKEYLOGFILE"] if name == "env" else name)
     keys = chosen.choose(paths)
-    for one in keys.damage:
-        complain(f"{escape(one.path)}, line {one.line}: is no line of a key log; the others are used")
+    for damaged in keys.damage:
+        complain(f"{escape(damaged.path)}, line {damaged.line}: is no line of a key log; the others are used")
     if keys.dropped:
         complain(f"--keylog: has more than {MOST_CONNECTIONS:,} connections; the oldest {keys.dropped:,} are left out")
     return names
@@ -132,10 +132,10 @@ VBuckets = Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help=
 Connections = Annotated[str | None, typer.Option("--connection", metavar="LIST", help="Only these connections, as in 1,3-4.")]
 
 
-def filter_option(of: str, example: str, complete: Callable[[str], list[str]] = completion.record_filters) -> Any:
+def filter_option(rows: str, example: str, complete: Callable[[str], list[str]] = completion.record_filters) -> Any:
     """Returns the option ``--filter``. ``of``: what meets the condition; ``complete``: completes names of saved filters."""
-    said = f'Only {of} where this is true, as in "{example}"; @name is a saved filter.'
-    return typer.Option("--filter", metavar="SQL", autocompletion=complete, help=said)
+    help_text = f'Only {rows} where this is true, as in "{example}"; @name is a saved filter.'
+    return typer.Option("--filter", metavar="SQL", autocompletion=complete, help=help_text)
 
 
 Filter = Annotated[str | None, filter_option("messages", "vbucket in (1, 5) and by_seqno > 100", completion.message_filters)]
@@ -169,9 +169,9 @@ class OutputFormat(Choices):
 
     def format(self, context: typer.Context) -> TableFormat:
         """Returns the format. Raises UsageError for options that it does not use."""
-        chosen = choose_format(self.format_name, self.output)
-        refuse_unused(context, chosen)
-        return chosen
+        format_ = choose_format(self.format_name, self.output)
+        refuse_unused(context, format_)
+        return format_
 
 
 class Output(OutputFormat):
@@ -285,10 +285,10 @@ class Ports(Choices):
 
     def of_pipeline(self) -> dict[str, Any]:
         """Returns the same for a pipeline, which keeps what an earlier run was told: None where nothing is given. Raises UsageError."""
-        chosen = self.chosen()
+        port_choice = self.chosen()
         if self.port is None:
-            return dict.fromkeys(chosen)
-        return {**chosen, "extra_ports": tuple(chosen["extra_ports"])}
+            return dict.fromkeys(port_choice)
+        return {**port_choice, "extra_ports": tuple(port_choice["extra_ports"])}
 
 
 class Input(Choices):
@@ -438,18 +438,18 @@ class RuleChoice(Choices):
 
         rules, families = self.rule or (), self.family or ()
         self._refuse_unknown()
-        chosen = [
+        rule_ids = [
             rule.id
             for rule in RULES.values()
             if (self.lint or rule.family != _LINT)
             and (rule.id in rules or rule.family in families or not (rules or families))
             and rule.id not in (self.no_rule or ())
         ]
-        if not chosen:
+        if not rule_ids:
             raise UsageError("--no-rule: no rule is left to check; remove one of the --no-rule options")
-        if self.lint and not any(RULES[rule].family == _LINT for rule in chosen):
+        if self.lint and not any(RULES[rule].family == _LINT for rule in rule_ids):
             raise UsageError("--lint: none of its rules is among the chosen ones; add --family lint")
-        return chosen
+        return rule_ids
 
     def _refuse_unknown(self) -> None:
         """Raises UsageError for names that no rule or family has, and for rules of the family lint without ``--lint``."""
@@ -457,15 +457,15 @@ class RuleChoice(Choices):
         from dcpinspect.findings.rule import FAMILIES
 
         named = (("--rule", self.rule, RULES), ("--no-rule", self.no_rule, RULES), ("--family", self.family, FAMILIES))
-        for option, value, known in ((option, value, known) for option, values, known in named for value in values or ()):
-            if value not in known:
-                close = did_you_mean(value, known) or (
-                    f"; there are {', '.join(known)}" if known is FAMILIES else "; 'dcpinspect check --list-rules' lists all"
+        for option, value, known_names in ((option, value, known_names) for option, values, known_names in named for value in values or ()):
+            if value not in known_names:
+                close = did_you_mean(value, known_names) or (
+                    f"; there are {', '.join(known_names)}" if known_names is FAMILIES else "; 'dcpinspect check --list-rules' lists all"
                 )
                 raise UsageError(f"{option} {escape(value)}: no {option.removeprefix('--no-').removeprefix('--')} has this name{close}")
-        for option, values, known in named:
+        for option, values, known_names in named:
             for value in values or () if option != "--no-rule" and not self.lint else ():
-                if (value if known is FAMILIES else RULES[value].family) == _LINT:
+                if (value if known_names is FAMILIES else RULES[value].family) == _LINT:
                     raise UsageError(f"{option} {value}: the rules of the family lint are only checked with --lint; add it")
 
 
@@ -489,8 +489,8 @@ WITHOUT_VALUE = ("--columns",)
 
 def columns_option(example: str, complete: Callable[..., list[str]] = completion.record_columns) -> Any:
     """Returns the option ``--columns``. ``complete``: completes names of columns."""
-    said = f"Show these columns, in this order, as in {example}. Without a list, list all columns."
-    return typer.Option("--columns", metavar="[LIST]", callback=list_columns, is_eager=True, autocompletion=complete, help=said)
+    help_text = f"Show these columns, in this order, as in {example}. Without a list, list all columns."
+    return typer.Option("--columns", metavar="[LIST]", callback=list_columns, is_eager=True, autocompletion=complete, help=help_text)
 
 
 Columns = Annotated[str | None, columns_option("name,vbucket,by_seqno or @seqnos", completion.message_columns)]
@@ -507,13 +507,13 @@ class SparkSession(Choices):
 
     def settings(self) -> dict[str, str]:
         """Returns the settings from ``--conf``. Raises UsageError."""
-        found = {}
+        settings = {}
         for setting in self.conf or ():
             name, sign, value = setting.partition("=")
             if not sign or not name.strip():
                 raise UsageError(f"--conf {escape(setting)}: write KEY=VALUE, as in spark.driver.memory=4g")
-            found[name.strip()] = value
-        return found
+            settings[name.strip()] = value
+        return settings
 
 
 CapturePoint = Annotated[
@@ -536,7 +536,7 @@ def is_typed(context: typer.Context, parameter: str) -> bool:
 def refuse_unused(context: typer.Context, format_: Format) -> None:
     """Raises UsageError for a typed option that other formats use, but not ``format_``."""
     for option in context.command.params:
-        formats = [one.name for one in FORMATS.values() if option.name in one.options]
+        formats = [other_format.name for other_format in FORMATS.values() if option.name in other_format.options]
         if formats and format_.name not in formats and is_typed(context, option.name or ""):
             one_of = ", ".join(formats[:-1]) + f" or {formats[-1]}" if len(formats) > 1 else formats[0]
             raise UsageError(f"{_spelling(context, option)}: {format_} does not use it; it is for --format {one_of}")
@@ -549,10 +549,10 @@ def refuse_others(context: typer.Context, flag: str, users: Sequence[str]) -> No
             raise UsageError(f"{_spelling(context, option)}: {flag} does not use it; leave one of them out")
 
 
-def refuse_with_columns(context: typer.Context, others: Sequence[str]) -> None:
+def refuse_with_columns(context: typer.Context, whole_options: Sequence[str]) -> None:
     """Raises UsageError if ``--columns`` was typed together with one of the ``others``, which are for showing whole messages."""
     for option in context.command.params:
-        if is_typed(context, "columns") and option.name in others and is_typed(context, option.name or ""):
+        if is_typed(context, "columns") and option.name in whole_options and is_typed(context, option.name or ""):
             raise UsageError(f"{_spelling(context, option)}: is for whole messages, and --columns shows columns; leave one of them out")
 
 
@@ -600,13 +600,13 @@ def column_names(text: str | None, config: Config | None = None) -> list[str] | 
     from dcpinspect.tables import presets
     from dcpinspect.tables.schema import column_name
 
-    given = [word.strip() for word in text.split(",") if word.strip()]
-    if not given:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
         raise UsageError("--columns: name at least one column, as in name,vbucket,by_seqno")
     sets = {**{name: preset.text for name, preset in presets.COLUMN_SETS.items()}, **(config.saved(COLUMN_SETS) if config else {})}
     names: list[str] = []
-    for word in given:
-        if given.count(word) > 1:
+    for word in words:
+        if words.count(word) > 1:
             raise UsageError(f"--columns {escape(text)}: {escape(word)} is there twice")
         if not word.startswith("@"):
             names.append(column_name(word, "--columns"))

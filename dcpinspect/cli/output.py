@@ -50,8 +50,8 @@ def _opened(path: str | None, format_: Format, captures: Sequence[str], others: 
         if format_.is_binary and sys.stdout.isatty():
             raise UsageError(f"--format {format_} is not for a terminal; add -o FILE, or redirect the output")
         refuse_to_overwrite("-", captures, others)
-        yield (out := StandardOutput(is_ascii=format_.is_text and terminal.wants_ascii()))
-        out.flush()
+        yield (target := StandardOutput(is_ascii=format_.is_text and terminal.wants_ascii()))
+        target.flush()
         interrupts.printed(is_whole=True)
         return
     refuse_to_overwrite(path, captures, others)
@@ -75,11 +75,11 @@ def refuse_to_overwrite(path: str, captures: Sequence[str], others: Sequence[str
         return
     from dcpinspect.transport.tls.keylog import chosen  # deferred: a command that writes has loaded the decoder
 
-    for what, names in (("capture", captures), ("key log", chosen.paths), ("config file", [config_path()[0]]), ("file", others)):
+    for role, names in (("capture", captures), ("key log", chosen.paths), ("config file", [config_path()[0]]), ("file", others)):
         for name in names:
             source = _file(name)
             if source is not None and os.path.samestat(target, source):
-                raise UsageError(f"{'standard output' if path == '-' else escape(path)}: is the {what} that is read; name another file")
+                raise UsageError(f"{'standard output' if path == '-' else escape(path)}: is the {role} that is read; name another file")
 
 
 def _file(name: str | os.PathLike[str], *, descriptor: int = 0) -> os.stat_result | None:

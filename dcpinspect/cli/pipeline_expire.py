@@ -37,11 +37,11 @@ def expire(
     # without a unit, 30 would mean seconds and remove everything
     before_ns = time.time_ns() - length(older, "--older", "30d or 12h", with_unit=True)
     settings = spark.settings()
-    wanted = Options((), out, secrets=decryption.secrets(), redacts=None, salt_file=salt_file)
+    run_options = Options((), out, secrets=decryption.secrets(), redacts=None, salt_file=salt_file)
     with interrupts.telling(lambda: f"interrupted; {after_signal(out)}"), Steps() as steps:
         if spark.master is None and not settings:
-            summary = expire_captures(wanted, before_ns, lambda: nullcontext(OwnTasks(steps.show)))
+            summary = expire_captures(run_options, before_ns, lambda: nullcontext(OwnTasks(steps.show)))
         else:
-            summary = expire_captures(wanted, before_ns, partial(spark_tasks, spark.master, settings, steps.show, complain))
+            summary = expire_captures(run_options, before_ns, partial(spark_tasks, spark.master, settings, steps.show, complain))
     print_summary(summary, as_json=json)
     return 0

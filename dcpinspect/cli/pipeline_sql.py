@@ -82,8 +82,8 @@ def _of_duckdb(text: str, manifest: Manifest, filter_: str | None, saved: Saved)
 
     condition = None if filter_ is None else duck_sql(filter_, saved=saved)
     with TableQuery(text, manifest, condition=condition) as query:
-        found = query.result()
-        yield found.schema, found
+        rows = query.result()
+        yield rows.schema, rows
 
 
 @contextmanager
@@ -101,5 +101,5 @@ def _of_spark(
         def ask() -> Any:
             return SparkQuery(spark, manifest, condition=condition).answer(text)
 
-        found = watched(spark, ask, partial(steps.show, "asking"), complain)
-    yield found.schema, found.to_batches()
+        rows = watched(spark, ask, partial(steps.show, "asking"), complain)
+    yield rows.schema, rows.to_batches()

@@ -88,14 +88,14 @@ def watch(
 
     rules, manner, every_s = telling.rules.ids(), telling.manner(), waiting.every_s()
     tables.output = output = local_path(tables.output, "tables of 'pipeline watch' are written")
-    arrivals, wanted = waiting.arrivals(captures, output), tables.wanted(())
-    notifier, known = telling.notifier(context), kept_told(output)
-    teller = Teller(StandardOutput(), manner, notifier=notifier, known=known)
-    alarms = Alarms(output, teller, known, rules)
+    arrivals, run_options = waiting.arrivals(captures, output), tables.wanted(())
+    notifier, told_before = telling.notifier(context), kept_told(output)
+    teller = Teller(StandardOutput(), manner, notifier=notifier, known=told_before)
+    alarms = Alarms(output, teller, told_before, rules)
     check_installed()  # now, and not with the first capture
     complain(f"watching {escape(', '.join(captures))} until Ctrl-C; Spark starts with the first capture that has rested")
     with exposition.exporting() as exporter, _Session(spark.master, spark.settings()) as session:
-        runs = _Runs(wanted, alarms, session)
+        runs = _Runs(run_options, alarms, session)
         _watch(runs, arrivals, exporter, notifier, every_s)
     did = f"read {counted(runs.captures, 'capture')} in {counted(runs.count, 'run')}"
     complain(", ".join([f"watched {escape(', '.join(captures))}", did, *teller.told]))
@@ -108,9 +108,9 @@ def _watch(runs: _Runs, arrivals: Arrivals, exporter: Exporter | None, notifier:
 
     def stop() -> None:
         if runs.is_running and not stopped.is_set():
-            said = "ending once this run is over; Ctrl-C again ends at once"
+            notice = "ending once this run is over; Ctrl-C again ends at once"
             # in a thread, because a signal may come while a line is written
-            threading.Thread(target=complain, args=(said,), daemon=True).start()
+            threading.Thread(target=complain, args=(notice,), daemon=True).start()
         stopped.set()
 
     with interrupts.stopping(stop):
@@ -174,9 +174,9 @@ def complain_of(summary: Summary) -> None:
     """Prints what is wrong with the captures that were read."""
     from dcpinspect.render.pipeline import problem_text
 
-    for one in summary.problems[:MAX_LINES]:
-        if one["severity"] != "note":
-            complain(problem_text(one))
+    for problem in summary.problems[:MAX_LINES]:
+        if problem["severity"] != "note":
+            complain(problem_text(problem))
     if len(summary.problems) > MAX_LINES:
         complain(f"{len(summary.problems) - MAX_LINES} more; the table bad has all")
 
@@ -285,11 +285,11 @@ def kept_told(out: str) -> Told:
         return Told()
 
 
-def keep_told(out: str, known: Told) -> None:
+def keep_told(out: str, told_findings: Told) -> None:
     """Stores which findings were told, beside the manifests of an output."""
     path = _told(out)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(known.rows()), "utf-8")
+    temporary.write_text(json.dumps(told_findings.rows()), "utf-8")
     temporary.replace(path)
 
 

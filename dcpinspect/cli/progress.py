@@ -44,7 +44,7 @@ def progress(what: str, position: Callable[[], int], size: int | None, *, wanted
         painter.join()
 
 
-def _paint(what: str, position: Callable[[], int], size: int | None, done: threading.Event) -> None:
+def _paint(work: str, position: Callable[[], int], size: int | None, done: threading.Event) -> None:
     if done.wait(PATIENCE):
         return
     from rich.console import Console  # deferred: only shown after a wait
@@ -53,7 +53,7 @@ def _paint(what: str, position: Callable[[], int], size: int | None, done: threa
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
     with bar:
-        task = bar.add_task(what, total=size)
+        task = bar.add_task(work, total=size)
         while not done.wait(INTERVAL):
             bar.update(task, completed=position())
 

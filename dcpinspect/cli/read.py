@@ -89,12 +89,12 @@ class Look(Choices):
         if format_.is_text and not (self.verbose or self.hex_grid) and options.is_typed(context, "values"):
             raise UsageError("--values: lines show no values; add -V or -x")
         options.refuse_with_columns(context, WHOLE_OPTIONS)
-        chosen = options.column_names(self.columns, context.obj)
+        columns = options.column_names(self.columns, context.obj)
         if format_.shows_whole and not options.is_typed(context, "columns"):
-            chosen = None  # defaults of the config file are only for formats that show columns alone
+            columns = None  # defaults of the config file are only for formats that show columns alone
         colors = options.color_rules(context.obj) if format_.is_text and terminal.wants_color() else None
         values = _values(self.values, is_text=format_.is_text)
-        return Wishes(self.verbose, self.hex_grid, self.fields, values, chosen, csv_guard, self.time, colors)
+        return Wishes(self.verbose, self.hex_grid, self.fields, values, columns, csv_guard, self.time, colors)
 
 
 class Order(Choices):
@@ -197,9 +197,9 @@ def _as_they_come(messages: _Messages, choices: MessageChoices, packets: Abstrac
         # the next batches are read while one is written, unless they may take long to come
         is_ahead = not format_.shows_whole and not source.pauses and subset is None
         made = closing(reading.ahead() if is_ahead else iter(reading))
-        with opened(output, format_, source.captures) as out, bar, made as batches:
-            writer = format_.messages(out, messages.wishes, lambda: reading.first_time_ns)
-            announcer = Announcer(reading, out, format_, pauses=source.pauses, redactor=redactor) if choices.check else None
+        with opened(output, format_, source.captures) as target, bar, made as batches:
+            writer = format_.messages(target, messages.wishes, lambda: reading.first_time_ns)
+            announcer = Announcer(reading, target, format_, pauses=source.pauses, redactor=redactor) if choices.check else None
             followed = batches if exporter is None else exporter.between(reading, batches)
             try:
                 for batch in followed if not window.is_full else ():
@@ -209,7 +209,7 @@ def _as_they_come(messages: _Messages, choices: MessageChoices, packets: Abstrac
                     writer.write(batch.redacted(redactor), rows)
                     if announcer is not None:
                         announcer.look()
-                    out.flush()
+                    target.flush()
                     if window.is_full:
                         break
             finally:
@@ -255,26 +255,26 @@ def _sorted(messages: _Messages) -> int:
     with (
         Store() as store,
         source.reading(**messages.ports, keeper=store) as reading,
-        opened(messages.output, messages.format, source.captures) as out,
+        opened(messages.output, messages.format, source.captures) as target,
     ):
-        writer = messages.format.messages(out, messages.wishes, lambda: reading.first_time_ns)
+        writer = messages.format.messages(target, messages.wishes, lambda: reading.first_time_ns)
         values, rows = [pa.array([], type_of(column))], [np.empty(0, np.int64)]
         try:
             for batch in store.fill(reading):
-                chosen = messages.selection.rows(batch)
-                values.append(record_batch(batch.redacted(redactor), chosen, [column]).column(0))
-                rows.append(batch.row[chosen])
+                batch_rows = messages.selection.rows(batch)
+                values.append(record_batch(batch.redacted(redactor), batch_rows, [column]).column(0))
+                rows.append(batch.row[batch_rows])
             keys = pa.table({column: pa.chunked_array(values)})
             direction = "descending" if order.reverse else "ascending"
-            places = pc.sort_indices(keys, sort_keys=[(column, direction, "at_end")]).to_numpy()
-            found = np.concatenate(rows)[places][order.skip :][: order.limit]
-            for at in range(0, len(found), _TOGETHER):
-                batch = store.messages(found[at : at + _TOGETHER]).redacted(redactor)
+            row_order = pc.sort_indices(keys, sort_keys=[(column, direction, "at_end")]).to_numpy()
+            sorted_rows = np.concatenate(rows)[row_order][order.skip :][: order.limit]
+            for start in range(0, len(sorted_rows), _TOGETHER):
+                batch = store.messages(sorted_rows[start : start + _TOGETHER]).redacted(redactor)
                 writer.write(batch, np.arange(len(batch)))
         finally:
             writer.end()
         skipped = min(order.skip, sum(map(len, rows)))
-        return source.report(reading, is_whole=True, stats=messages.stats, shown=len(found), skipped=skipped)
+        return source.report(reading, is_whole=True, stats=messages.stats, shown=len(sorted_rows), skipped=skipped)
 
 
 class Files:

@@ -148,25 +148,25 @@ class TableView:
 
     def write(self, out: Target, records: Records, format_: TableFormat, *, guard: bool) -> int:
         """Writes the rows that are asked for, and returns how many met the conditions."""
-        chosen = self.selection.of(records)
-        self.put(out, chosen, format_, guard=guard)
-        return len(chosen)
+        selected = self.selection.of(records)
+        self.put(out, selected, format_, guard=guard)
+        return len(selected)
 
     def put(self, out: Target, chosen: Records, format_: TableFormat, *, guard: bool) -> None:
         """Writes the first of the rows that met the conditions."""
-        shown = chosen if self.choices.limit is None else chosen.head(self.choices.limit)
+        first_rows = chosen if self.choices.limit is None else chosen.head(self.choices.limit)
         if not format_.is_text:
-            format_.records(out, shown, self.columns, guard=guard)
+            format_.records(out, first_rows, self.columns, guard=guard)
             return
         from dcpinspect.render.record_lines import record_lines
 
         columns, first = self.columns, tuple(self.columns or ())
         if columns is None:
-            readable = [column for column in dict.fromkeys((*READABLE[self.name], "file")) if column in shown.columns]
-            columns, first = [column for column in readable if shown.has_values(column)] or readable, FIRST[self.name]
+            readable = [column for column in dict.fromkeys((*READABLE[self.name], "file")) if column in first_rows.columns]
+            columns, first = [column for column in readable if first_rows.has_values(column)] or readable, FIRST[self.name]
         paint, width = out.painter(), self.choices.width or out.width()
         cell = paint if paint("x", "bold") != "x" else None
-        lines = record_lines(shown.arrow(columns), first, width=width, is_folded=self.choices.verbose, paint=cell)
+        lines = record_lines(first_rows.arrow(columns), first, width=width, is_folded=self.choices.verbose, paint=cell)
         out.put("".join(paint(line, style) + "\n" for line, style in lines))
 
 
@@ -197,12 +197,12 @@ def command(name: str, doc: str) -> Callable[..., int]:
                 reading.check(redactor=redactor)  # this table counts findings
             else:
                 reading.track(redactor)
-            with opened(result.output, format_, captures) as out:
+            with opened(result.output, format_, captures) as target:
                 for _ in interrupts.batches(reading.capture, reading):
                     pass
                 view.selection = replace(view.selection, bounds=_bounds(span, reading))
                 everything = reading.by_name()[name]
-                count = view.write(out, everything, format_, guard=result.csv_guard)
+                count = view.write(target, everything, format_, guard=result.csv_guard)
             if reading.messages and not count:
                 complain(no_such_connections(reading, view.selection.connections) or _none_of(len(everything), name))
             return remarks(reading, stats=input_.stats)
@@ -227,14 +227,14 @@ def columns_asked_for(text: str | None, name: str, table: RecordTable) -> list[s
     return None if text is None else _names(text, "--columns", name, [column.name for column in table.columns])
 
 
-def _names(text: str, option: str, name: str, known: Sequence[str]) -> list[str]:
+def _names(text: str, option: str, name: str, known_columns: Sequence[str]) -> list[str]:
     names = [word.strip() for word in text.split(",") if word.strip()]
     for word in names:
-        if word not in known:
-            close = did_you_mean(word, known) or f"; there are {', '.join(known)}"
+        if word not in known_columns:
+            close = did_you_mean(word, known_columns) or f"; there are {', '.join(known_columns)}"
             raise UsageError(f"{option} {escape(word)}: {name} have no such column{'' if option == '--columns' else ' to sort by'}{close}")
     if not names:
-        raise UsageError(f"{option}: name at least one column; there are {', '.join(known)}")
+        raise UsageError(f"{option}: name at least one column; there are {', '.join(known_columns)}")
     return list(dict.fromkeys(names))
 
 

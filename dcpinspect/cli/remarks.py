@@ -26,19 +26,19 @@ ONE_IN = 4
 UNCHECKED = "nothing was checked"
 
 
-def refuse_unless_damaged(reading: Reading, why: str) -> None:
+def refuse_unless_damaged(reading: Reading, reason: str) -> None:
     """Raises UsageError because there is nothing to show. If captures are damaged, which may be the reason, only prints the text."""
     if not reading.capture.problems:
-        raise UsageError(why)
-    terminal.complain(why)
+        raise UsageError(reason)
+    terminal.complain(reason)
 
 
 def no_such_connections(reading: Reading, wanted: Sequence[range]) -> str:
     """Returns how many connections there are, if none of the wanted ones is among them; else empty."""
     count = len(reading.engine.links) + reading.engine.unlisted
-    if not wanted or any(max(1, one.start) <= min(count, one.stop - 1) for one in wanted):
+    if not wanted or any(max(1, numbers.start) <= min(count, numbers.stop - 1) for numbers in wanted):
         return ""
-    named = ", ".join(str(one.start) if len(one) == 1 else f"{one.start}-{one.stop - 1}" for one in wanted)
+    named = ", ".join(str(numbers.start) if len(numbers) == 1 else f"{numbers.start}-{numbers.stop - 1}" for numbers in wanted)
     return f"connection {named}: there are {count}; 'dcpinspect connections' lists them"
 
 
@@ -145,7 +145,7 @@ def _left(reading: Reading, *, stats: bool) -> Iterator[str]:
         return
     if unlisted := reading.engine.unlisted:
         yield f"{unlisted:,} more connections carried nothing but noops, if that; no table or finding has them"
-    left = reading.tracker.left
-    if stats and any(left.values()):
-        counts = ", ".join(f"{count:,} {name}" for name, count in left.items() if count)
+    left_counts = reading.tracker.left
+    if stats and any(left_counts.values()):
+        counts = ", ".join(f"{count:,} {name}" for name, count in left_counts.items() if count)
         yield f"{counts} were over and have left memory; tables have the latest, counts and findings have all"

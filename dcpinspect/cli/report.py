@@ -60,14 +60,14 @@ def report(
     from dcpinspect.statistics import Statistics
     from dcpinspect.store.store import Store
 
-    chosen = result.format()
+    report_format = result.format()
     redactor = redaction.redactor()
     with Store() as store, Reading(captures, **input_.ports.chosen(), keeper=store) as reading:
         reading.check(redactor=redactor)
         statistics = Statistics()
-        with opened(result.output, TEXT, captures) as out:
+        with opened(result.output, TEXT, captures) as target:
             for batch in interrupts.batches(reading.capture, store.fill(reading)):
                 statistics.feed(batch)
             source = of_reading(reading, store, statistics.charts)
-            out.put(written(chosen.value, source))
+            target.put(written(report_format.value, source))
         return remarks(reading, stats=input_.stats, checks=True)

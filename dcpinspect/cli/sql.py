@@ -44,7 +44,7 @@ def sql(
 ) -> int:
     """Run a query in DuckDB's SQL over captures. "show tables" lists the tables of messages, streams, findings and more."""
     paths, text = _split(arguments)
-    format_, chosen = result.format(context), input_.ports.chosen()
+    format_, port_choice = result.format(context), input_.ports.chosen()
     redactor = redaction.redactor()
     paths = options.with_folders(paths)
     span = times.span(paths)
@@ -52,16 +52,16 @@ def sql(
     from dcpinspect.query import Captures, Query  # deferred: DuckDB and the decoder, which --help and completion do not need
 
     with (
-        Captures(paths, **chosen, redactor=redactor, span=span) as captures,
+        Captures(paths, **port_choice, redactor=redactor, span=span) as captures,
         Query(text, captures) as query,
         interrupts.ending(captures.source),
-        opened(result.output, format_, paths) as out,
+        opened(result.output, format_, paths) as target,
         progress("reading", lambda: captures.source.position, captures.source.size, wanted=wants_progress(result.output)),
     ):
         if log:
             query.register_events(log)
-        found = query.result()
-        format_.write(out, found.schema, found, guard=result.csv_guard)
+        rows = query.result()
+        format_.write(target, rows.schema, rows, guard=result.csv_guard)
     return remarks(captures.readings[0], is_whole=captures.is_whole, stats=input_.stats) if captures.scans else 0
 
 
@@ -77,8 +77,8 @@ def _split(arguments: list[str]) -> tuple[list[str], str]:
             raise UsageError("-: standard input is either a capture or the query; put one of them in a file")
         return paths, read_query()
     if _may_be_file(last):
-        what = "is a file" if os.path.exists(last) else "is no query"
-        raise UsageError(f"{clip(escape(last), _SHOWN)}: {what}; the query comes last and in quotes, {example}")
+        problem = "is a file" if os.path.exists(last) else "is no query"
+        raise UsageError(f"{clip(escape(last), _SHOWN)}: {problem}; the query comes last and in quotes, {example}")
     return paths, last
 
 

@@ -43,12 +43,12 @@ def stats(
     with Reading(captures, **ports.chosen()) as reading:
         if is_all:
             reading.track(redactor)
-        with opened(result.output, format_, captures) as out:
+        with opened(result.output, format_, captures) as target:
             batches = interrupts.batches(reading.capture, reading)
             counted, copies = count_once(reading, batches, lambda: Statistics(of_all=is_all), selection.rows, redactor)
             rows = counted.rows(reading)
-            told = ReportFormat(lambda paint: _lines(rows, paint, width=out.width()), lambda: _records(rows))
-            format_.report(out, told, guard=result.csv_guard)
+            report = ReportFormat(lambda paint: _lines(rows, paint, width=target.width()), lambda: _records(rows))
+            format_.report(target, report, guard=result.csv_guard)
         return remarks(reading, shown=counted.messages, counted_copies=copies)
 
 

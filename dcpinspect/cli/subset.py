@@ -49,8 +49,8 @@ class PacketForm(Choices):
     def wishes(self, path: str | None, redactor: Redactor | None, *, with_handshakes: bool = False) -> PacketWishes | None:
         """Returns how to write packets to ``path``; None without a path. Raises UsageError for options that do not fit together."""
         if path is None:
-            given = {"--with-handshakes": with_handshakes, "--with-secrets": self.with_secrets, "--decrypted": self.decrypted}
-            for option, is_given in given.items():
+            is_given_by_option = {"--with-handshakes": with_handshakes, "--with-secrets": self.with_secrets, "--decrypted": self.decrypted}
+            for option, is_given in is_given_by_option.items():
                 if is_given:
                     raise UsageError(f"{option}: is for the packets of -w FILE")
             return None

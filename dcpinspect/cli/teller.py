@@ -52,9 +52,9 @@ Case = tuple[str, str | None, tuple[int, ...], tuple[int, ...], int | None]
 """Rule, cause, connections, vbuckets, stream-id: what stays the same while a finding grows."""
 
 
-def case_of(one: Finding) -> Case:
+def case_of(finding: Finding) -> Case:
     """Returns the case that identifies a finding."""
-    return one.rule, one.cause, one.connections, one.vbuckets, one.sid
+    return finding.rule, finding.cause, finding.connections, finding.vbuckets, finding.sid
 
 
 class Told:
@@ -63,38 +63,38 @@ class Told:
     def __init__(self) -> None:
         self._known: dict[Case, tuple[int, int]] = {}
 
-    def is_worse(self, one: Finding) -> bool:
+    def is_worse(self, finding: Finding) -> bool:
         """Whether a finding was not told yet, or only with a milder severity."""
-        known = self._known.get(case_of(one))
-        return known is None or SEVERITIES.index(one.severity) < known[0]
+        severity_and_count = self._known.get(case_of(finding))
+        return severity_and_count is None or SEVERITIES.index(finding.severity) < severity_and_count[0]
 
-    def before(self, one: Finding) -> int:
+    def before(self, finding: Finding) -> int:
         """Returns how often a finding had happened when it was told; 0 if it was not told."""
-        return self._known.get(case_of(one), (0, 0))[1]
+        return self._known.get(case_of(finding), (0, 0))[1]
 
-    def has_grown(self, one: Finding) -> bool:
+    def has_grown(self, finding: Finding) -> bool:
         """Whether a finding was told, and has happened many times since."""
-        return 0 < GROWTH * self.before(one) <= one.count
+        return 0 < GROWTH * self.before(finding) <= finding.count
 
-    def add(self, one: Finding) -> None:
+    def add(self, finding: Finding) -> None:
         """Remembers that a finding is told now."""
-        case, severity = case_of(one), SEVERITIES.index(one.severity)
-        known = self._known.pop(case, (severity, 0))
-        self._known[case] = min(known[0], severity), max(known[1], one.count)
+        case, severity = case_of(finding), SEVERITIES.index(finding.severity)
+        severity_and_count = self._known.pop(case, (severity, 0))
+        self._known[case] = min(severity_and_count[0], severity), max(severity_and_count[1], finding.count)
         if len(self._known) > MOST:
             del self._known[next(iter(self._known))]
 
     def rows(self) -> list[list[Any]]:
         """Returns the content as plain values, which can be stored."""
-        return [[*case, *said] for case, said in self._known.items()]
+        return [[*case, *severity_and_count] for case, severity_and_count in self._known.items()]
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[Any]]) -> Self:
         """Restores the content from ``rows``, perhaps read from JSON. Raises ValueError and TypeError for anything else."""
-        found = cls()
+        restored = cls()
         for rule, cause, connections, vbuckets, sid, severity, count in rows[-MOST:]:
-            found._known[rule, cause, tuple(connections), tuple(vbuckets), sid] = int(severity), int(count)
-        return found
+            restored._known[rule, cause, tuple(connections), tuple(vbuckets), sid] = int(severity), int(count)
+        return restored
 
 
 @dataclass(slots=True)
@@ -211,13 +211,15 @@ class Teller:
         """Tells the new findings that checks have shown for ``for_ns``."""
         before, since = self._since[is_whole], dict[tuple[Case, str], tuple[int, int]]()
         news = []
-        for one in scene.findings(is_whole=is_whole, apart=True, wanted=lambda case: case.severity in self._severities):
-            if not self._known.is_worse(one) and not self._known.has_grown(one):
+        for finding in scene.findings(is_whole=is_whole, apart=True, wanted=lambda case: case.severity in self._severities):
+            if not self._known.is_worse(finding) and not self._known.has_grown(finding):
                 continue
-            key = (case_of(one), one.severity)
-            first_ns, began_ns = before.get(key, (now_ns, min(now_ns, _moment(one, is_again=bool(self._known.before(one))) or now_ns)))
+            key = (case_of(finding), finding.severity)
+            first_ns, began_ns = before.get(
+                key, (now_ns, min(now_ns, _moment(finding, is_again=bool(self._known.before(finding))) or now_ns))
+            )
             if abs(now_ns - first_ns) >= for_ns:  # less than 0: the clock was set back
-                news.append(one)
+                news.append(finding)
             else:
                 since[key] = first_ns, began_ns
         self._since[is_whole] = since
@@ -233,103 +235,109 @@ class Teller:
         """The number of told findings, in words, and of further ones of the same kinds."""
         from dcpinspect.render.lines import counted
 
-        told = ", ".join(counted(count, name) for name in LEVELS if (count := self.counts[name]))
+        counts = ", ".join(counted(count, name) for name in LEVELS if (count := self.counts[name]))
         left_out = sum(lines.left_out for lines in self._kinds.values())
-        return [f"told {told or 'nothing'}", *([f"{left_out:,} more of the same kinds"] if left_out else [])]
+        return [f"told {counts or 'nothing'}", *([f"{left_out:,} more of the same kinds"] if left_out else [])]
 
     def _tell(self, scene: Scene, news: Sequence[Finding], now_ns: int, *, is_whole: bool) -> None:
         """Tells these cases, merged into findings where they belong together, unless there were many such lines lately."""
-        chosen: dict[tuple[Case, str], int] = {}
-        for one in news:
-            lines = self._kinds.setdefault(_kind(one), _Lines())
+        count_before: dict[tuple[Case, str], int] = {}
+        for finding in news:
+            lines = self._kinds.setdefault(_kind(finding), _Lines())
             if lines.has_room(now_ns):
-                chosen[case_of(one), one.severity] = self._known.before(one)
+                count_before[case_of(finding), finding.severity] = self._known.before(finding)
             else:
                 lines.left_out += 1
-            self._known.add(one)
+            self._known.add(finding)
         if len(self._kinds) > MOST_KINDS:
             self._kinds = {kind: lines for kind, lines in self._kinds.items() if lines.left_out or not lines.is_old(now_ns)}
-        if not chosen:
+        if not count_before:
             return
-        found = scene.findings(is_whole=is_whole, wanted=lambda case: (case_of(case), case.severity) in chosen)
-        ids = {one.id for one in found}
-        told = [one for one in found if not self._manner.is_text or one.effect_of not in ids]
+        findings = scene.findings(is_whole=is_whole, wanted=lambda case: (case_of(case), case.severity) in count_before)
+        ids = {finding.id for finding in findings}
+        shown_findings = [finding for finding in findings if not self._manner.is_text or finding.effect_of not in ids]
         words: dict[str, tuple[str, bool]] = {}
-        for one in told:
+        for finding in shown_findings:
             left_out = 0
-            for kind in {_kind(case) for case in one.each}:
+            for kind in {_kind(case) for case in finding.each}:
                 lines = self._kinds[kind]
                 lines.times.append(now_ns)
                 left_out, lines.left_out = left_out + lines.left_out, 0
-            before = sum(chosen.get((case_of(case), case.severity), 0) for case in one.each)
-            effects = [effect for effect in found if effect.effect_of == one.id]
-            row = one.places[0].row if self._manner.is_beside_messages and one.places else None
-            words[one.id] = _line(scene, one, effects, before=before, left_out=left_out, row=row), before > 0
-        for one in sorted(told, key=lambda one: words[one.id][0]):  # a line begins with its time
-            self._say(scene, one, words[one.id][0])
+            before = sum(count_before.get((case_of(case), case.severity), 0) for case in finding.each)
+            effects = [effect for effect in findings if effect.effect_of == finding.id]
+            row = finding.places[0].row if self._manner.is_beside_messages and finding.places else None
+            words[finding.id] = _line(scene, finding, effects, before=before, left_out=left_out, row=row), before > 0
+        for finding in sorted(shown_findings, key=lambda finding: words[finding.id][0]):  # a line begins with its time
+            self._say(scene, finding, words[finding.id][0])
         self._output.flush()
-        for one in found:  # the worst come first
-            self.counts[one.severity] += 1
-            self.is_over |= not self._manner.stops.isdisjoint((one.rule, one.severity))
-            if one.effect_of not in ids:
-                self._hand_over(scene, one, *words[one.id], now_ns)
+        for finding in findings:  # the worst come first
+            self.counts[finding.severity] += 1
+            self.is_over |= not self._manner.stops.isdisjoint((finding.rule, finding.severity))
+            if finding.effect_of not in ids:
+                self._hand_over(scene, finding, *words[finding.id], now_ns)
 
-    def _say(self, scene: Scene, one: Finding, line: str) -> None:
+    def _say(self, scene: Scene, finding: Finding, line: str) -> None:
         from dcpinspect.render.findings import STYLES
 
         if not self._manner.is_text:
-            self.put_records(scene.files, [one], is_final=False)
+            self.put_records(scene.files, [finding], is_final=False)
             return
-        head = f"{one.severity} {one.rule}"
-        painted = line if self._is_journal else line.replace(head, self._output.painter()(head, STYLES[one.severity]), 1)
-        self._output.put(f"{LEVELS[one.severity] if self._is_journal else ''}{painted}\n")
+        head = f"{finding.severity} {finding.rule}"
+        painted = line if self._is_journal else line.replace(head, self._output.painter()(head, STYLES[finding.severity]), 1)
+        self._output.put(f"{LEVELS[finding.severity] if self._is_journal else ''}{painted}\n")
 
-    def put_records(self, files: Sequence[str], found: Sequence[Finding], *, is_final: bool) -> None:
+    def put_records(self, files: Sequence[str], findings: Sequence[Finding], *, is_final: bool) -> None:
         """Writes findings as NDJSON. ``is_final``: nothing more comes."""
         from dcpinspect.export.json_table import plain_json
 
         more = {"is_final": is_final} if self._manner.is_beside_messages else {}
-        self._output.put(b"".join(plain_json({**one, **more}) + b"\n" for one in _records(files, found)))
+        self._output.put(b"".join(plain_json({**record, **more}) + b"\n" for record in _records(files, findings)))
 
-    def _hand_over(self, scene: Scene, one: Finding, line: str, is_again: bool, now_ns: int) -> None:
+    def _hand_over(self, scene: Scene, finding: Finding, line: str, is_again: bool, now_ns: int) -> None:
         """Passes a finding to the keeper of packets and to the program of ``--exec``."""
         if self._around is not None:
-            self._around.save(one.rule, line, min(_moment(one, is_again=is_again) or now_ns, now_ns), now_ns)
+            self._around.save(finding.rule, line, min(_moment(finding, is_again=is_again) or now_ns, now_ns), now_ns)
         if self._notifier is not None:
-            self._notifier.put(_records(scene.files, [one])[0], SEVERITIES.index(one.severity))
+            self._notifier.put(_records(scene.files, [finding])[0], SEVERITIES.index(finding.severity))
 
 
-def _line(scene: Scene, one: Finding, effects: Sequence[Finding], *, before: int, left_out: int, row: int | None) -> str:
+def _line(scene: Scene, finding: Finding, effects: Sequence[Finding], *, before: int, left_out: int, row: int | None) -> str:
     """Writes a finding on one line: when, how bad, what, where, and what to do."""
     from dcpinspect.render.findings import WHO_ACTS, effects_in_words, place_of
 
-    said = [f"{escape_rest(one.what or one.message)}"]
-    if one.count > 1:
-        said[0] += f" ({one.count:,} times{f', {before:,} when told before' if before else ''})"
-    buckets = ", ".join(sorted({escape(bucket) for number in one.connections if (bucket := _bucket(scene, number))}))
-    where = [escape(one.who), escape(one.server), f"bucket {buckets}" if buckets else "", place_of(one), f"row {row}" if row else ""]
-    said.append(", ".join(filter(None, where)))
-    said.append(WHO_ACTS[one.whose])
+    clauses = [f"{escape_rest(finding.what or finding.message)}"]
+    if finding.count > 1:
+        clauses[0] += f" ({finding.count:,} times{f', {before:,} when told before' if before else ''})"
+    buckets = ", ".join(sorted({escape(bucket) for number in finding.connections if (bucket := _bucket(scene, number))}))
+    where = [
+        escape(finding.who),
+        escape(finding.server),
+        f"bucket {buckets}" if buckets else "",
+        place_of(finding),
+        f"row {row}" if row else "",
+    ]
+    clauses.append(", ".join(filter(None, where)))
+    clauses.append(WHO_ACTS[finding.whose])
     if effects:
-        said.append(f"explains {effects_in_words(effects)}")
+        clauses.append(f"explains {effects_in_words(effects)}")
     if left_out:
-        said.append(f"{left_out:,} more like it were not told")
-    if one.next:
-        said.append(f"next: {escape_rest(one.next)}")
-    return one_line(f"{_time(_first_ns(scene, one))} {one.severity} {one.rule}: {'; '.join(said)}")
+        clauses.append(f"{left_out:,} more like it were not told")
+    if finding.next:
+        clauses.append(f"next: {escape_rest(finding.next)}")
+    return one_line(f"{_time(_first_ns(scene, finding))} {finding.severity} {finding.rule}: {'; '.join(clauses)}")
 
 
-def _records(files: Sequence[str], found: Sequence[Finding]) -> list[dict[str, Any]]:
+def _records(files: Sequence[str], findings: Sequence[Finding]) -> list[dict[str, Any]]:
     from dcpinspect.findings.record import finding_records
     from dcpinspect.findings.registry import RULES
 
-    return finding_records(found, RULES, files).records()
+    return finding_records(findings, RULES, files).records()
 
 
-def _first_ns(scene: Scene, one: Finding) -> int:
+def _first_ns(scene: Scene, finding: Finding) -> int:
     """Returns when a finding began; if no message shows it, when its first connection began."""
-    starts = (link.first_ns for link in scene.links if link.number in one.connections)
-    return one.first_time_ns or min(starts, default=0)
+    starts = (link.first_ns for link in scene.links if link.number in finding.connections)
+    return finding.first_time_ns or min(starts, default=0)
 
 
 def _bucket(scene: Scene, connection: int) -> str | None:
@@ -344,9 +352,9 @@ def _kind(case: Finding) -> Kind:
     return case.rule, case.cause, case.severity, client
 
 
-def _moment(one: Finding, *, is_again: bool) -> int:
+def _moment(finding: Finding, *, is_again: bool) -> int:
     """Returns the time for the packets around a finding: the first one, or the latest if the first one was told before."""
-    return one.last_time_ns if is_again else one.first_time_ns
+    return finding.last_time_ns if is_again else finding.first_time_ns
 
 
 def _time(time_ns: int) -> str:

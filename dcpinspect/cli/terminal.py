@@ -26,8 +26,8 @@ def complain(message: object, details: Sequence[str] = ()) -> None:
 def complaint(message: object, details: Sequence[str] = ()) -> str:
     """Returns what ``complain`` writes."""
     columns = (columns_asked() or os.get_terminal_size(sys.stderr.fileno()).columns) if sys.stderr.isatty() else None
-    said = folded(f"dcpinspect: {one_line(str(message))}", columns)
-    text = "".join(f"{line}\n" for line in (*said, *(f"  {line}" for line in details)))
+    lines = folded(f"dcpinspect: {one_line(str(message))}", columns)
+    text = "".join(f"{line}\n" for line in (*lines, *(f"  {line}" for line in details)))
     return to_ascii(text) if wants_ascii() else text
 
 
@@ -66,11 +66,11 @@ def put(text: str | bytes | memoryview) -> None:
     """Writes to standard output, as UTF-8 whatever the locale: names and keys are escaped, arrows and dashes are not."""
     if isinstance(text, str):
         text = (to_ascii(text) if wants_ascii() else text).encode()
-    rest = memoryview(text)
+    unwritten = memoryview(text)
     interrupts.printed(is_whole=False)
     with named(), interrupts.writing:
-        while len(rest):  # with PYTHONUNBUFFERED this is a raw file, and a signal can interrupt a write halfway
-            rest = rest[sys.stdout.buffer.write(rest) :]
+        while len(unwritten):  # with PYTHONUNBUFFERED this is a raw file, and a signal can interrupt a write halfway
+            unwritten = unwritten[sys.stdout.buffer.write(unwritten) :]
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def folded(line: str, columns: int | None) -> list[str]:
 def put_folded(lines: Iterable[str]) -> None:
     """Writes lines to standard output, folded on a terminal."""
     columns = width()
-    put("".join(f"{part}\n" for line in lines for part in folded(line, columns)))
+    put("".join(f"{piece}\n" for line in lines for piece in folded(line, columns)))
 
 
 def painter() -> Callable[[str, str], str]:

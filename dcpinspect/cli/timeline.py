@@ -70,7 +70,7 @@ def timeline(
     with Reading(captures, **input_.ports.chosen()) as reading:
         reading.track(redactor)
         history = VbucketHistory(vbucket, connections)
-        with opened(result.output, format_, captures) as out, _Messages(width or out.width()) as lines:
+        with opened(result.output, format_, captures) as target, _Messages(width or target.width()) as lines:
             for batch in interrupts.batches(reading.capture, reading):
                 rows = history.feed(batch.redacted(redactor))
                 if messages:
@@ -83,10 +83,10 @@ def timeline(
                 from dcpinspect.export.bounded import chosen, fitted
                 from dcpinspect.export.json_table import plain_json
 
-                told = history.to_dict()
-                out.put(plain_json(told if chosen.room is None else fitted(told, chosen.room)) + b"\n")
+                history_record = history.to_dict()
+                target.put(plain_json(history_record if chosen.room is None else fitted(history_record, chosen.room)) + b"\n")
             elif history.streams:
-                picture = _Picture(history, lines if messages else None, out, width or out.width(), ascii_ or wants_ascii())
+                picture = _Picture(history, lines if messages else None, target, width or target.width(), ascii_ or wants_ascii())
                 picture.write(drawn)
         return remarks(reading, stats=input_.stats)
 
@@ -115,19 +115,19 @@ def _seqnos(text: str) -> range:
 
 
 def _why_nothing(reading: Reading, vbucket: int, connection: str | None, filter_: str | None, bounds: tuple[int, int] | None) -> str:
-    known = sorted(set(reading.tables.streams.values("vbucket")))
-    if vbucket in known and bounds is not None:
+    vbuckets = sorted(set(reading.tables.streams.values("vbucket")))
+    if vbucket in vbuckets and bounds is not None:
         from dcpinspect.tables.times import in_words
 
         return f"no stream of vbucket {vbucket} is to be shown {in_words(bounds)}; streams --vbucket {vbucket} lists all"
-    if vbucket in known and filter_ is not None:
+    if vbucket in vbuckets and filter_ is not None:
         where = "" if connection is None else f" on --connection {escape(connection)}"
         return f"--filter {escape(filter_)}: true for no stream of vbucket {vbucket}{where}; streams --vbucket {vbucket} lists all"
-    if vbucket in known:
+    if vbucket in vbuckets:
         return f"--connection {escape(connection or '')}: no stream of vbucket {vbucket} is on it; streams --vbucket {vbucket} lists all"
     from dcpinspect.findings.finding import ranges  # deferred: most captures have the vbucket
 
-    there = f"there are {ranges(known)}" if known else "there is no stream at all"
+    there = f"there are {ranges(vbuckets)}" if vbuckets else "there is no stream at all"
     return f"--vbucket {vbucket}: no stream of this vbucket was captured; {there}"
 
 
@@ -183,8 +183,8 @@ class _Picture:
         self._output.put(self._paint(self._ascii_only(text) if self._is_ascii else text, style) + "\n")
 
     def _put_painted(self, pieces: Sequence[Painted]) -> None:
-        shown = [(self._ascii_only(text) if self._is_ascii else text, self._style_of(colour)) for text, colour in pieces]
-        self._output.put("".join(self._paint(text, style) for text, style in shown) + "\n")
+        painted = [(self._ascii_only(text) if self._is_ascii else text, self._style_of(colour)) for text, colour in pieces]
+        self._output.put("".join(self._paint(text, style) for text, style in painted) + "\n")
 
     def write(self, span: range | None) -> None:
         """Writes everything. ``span``: the seqnos that are drawn; None: all."""
@@ -198,9 +198,14 @@ class _Picture:
         for number, row in history.connections.items():
             name = f"  {escape_rest(row['name'])}" if row["name"] else ""
             self._put(f"connection {number}  {row['client']} → {row['server']}{name}")
-            own = [place for place, story in enumerate(history.streams) if story.key[0] == number]
-            marks = [[(one.seqno, one.letter) for one in history.noted.get(place, ()) if one.seqno is not None] for place in own]
-            for line in drawing.picture([history.streams[place] for place in own], scale, marks, width=width, glyphs=glyphs):
+            stream_indices = [stream_index for stream_index, story in enumerate(history.streams) if story.key[0] == number]
+            marks = [
+                [(event.seqno, event.letter) for event in history.noted.get(stream_index, ()) if event.seqno is not None]
+                for stream_index in stream_indices
+            ]
+            for line in drawing.picture(
+                [history.streams[stream_index] for stream_index in stream_indices], scale, marks, width=width, glyphs=glyphs
+            ):
                 self._put_painted(line)
         for line in ([], *(line for signs in legend(glyphs) for line in legend_lines(signs, width)), []):
             self._put_painted(line)
@@ -213,7 +218,7 @@ class _Picture:
         from dcpinspect.tables.times import in_words
 
         history = self._history
-        parts = [
+        facts = [
             f"vb {history.vbucket}",
             counted(len(history.connections), "connection"),
             counted(len(history.streams), "stream"),
@@ -221,19 +226,19 @@ class _Picture:
             f"a cell is {counted(scale.step, 'seqno')}",
             *([in_words(history.bounds)] if history.bounds is not None else []),
         ]
-        return " · ".join(parts)
+        return " · ".join(facts)
 
     def _write_events(self) -> None:
         """Writes the events; wanted messages follow the event that they show, or that they came after."""
         from dcpinspect.render.events import folded
 
         history = self._history
-        shown = history.events if self._messages is not None else list(folded(history.events))
-        lines = history.lines(shown, self._width)
+        events = history.events if self._messages is not None else list(folded(history.events))
+        lines = history.lines(events, self._width)
         self._put(lines.heading, "bold")
         messages = iter(()) if self._messages is None else self._messages.wanted(history.is_within)
         waiting = next(messages, None)
-        for event in shown:
+        for event in events:
             while waiting is not None and waiting[0] < event.row:
                 self._put(waiting[1])
                 waiting = next(messages, None)

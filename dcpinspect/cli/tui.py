@@ -136,8 +136,8 @@ def tui(
             "tui: standard input, output and error must be a terminal; 'dcpinspect read' prints messages, 'check' what is wrong"
         )
     if len(captures) > 1 and is_growing:
-        what = STDIN if STDIN in captures else "--follow"
-        raise UsageError(f"{what}: one capture at a time; leave out all but the one that is being written")
+        growing = STDIN if STDIN in captures else "--follow"
+        raise UsageError(f"{growing}: one capture at a time; leave out all but the one that is being written")
     if not captures:
         if follow or filter_ or times.since or times.until or beside:
             raise UsageError("tui: --follow, --filter, --since, --until and --beside are for a capture; name one, or choose it in the UI")
@@ -148,9 +148,11 @@ def tui(
     # captures from a pipe are followed, too, so that the user can stop before the pipe ends
     is_piped = len(captures) == 1 and os.path.exists(captures[0]) and not (os.path.isfile(captures[0]) or os.path.isdir(captures[0]))
     capture = open_capture(captures, batch_bytes=_BATCH_BYTES, follow=is_growing or is_piped)
-    opened = Opened(capture, filter_text, is_saved=STDIN not in captures, can_read_again=not (is_growing or is_piped), beside=beside)
+    capture_to_open = Opened(
+        capture, filter_text, is_saved=STDIN not in captures, can_read_again=not (is_growing or is_piped), beside=beside
+    )
     with _keys_of_terminal() if STDIN in captures else nullcontext():
-        return explore(context, opened, ui)
+        return explore(context, capture_to_open, ui)
 
 
 def _with_times(filter_: str | None, times: options.Times, captures: list[str], *, is_growing: bool) -> str:
@@ -164,7 +166,7 @@ def _with_times(filter_: str | None, times: options.Times, captures: list[str], 
     from dcpinspect.capture.open import open_capture
     from dcpinspect.tables.records import time_text
 
-    counted = any(one is not None and one.counts_from != "epoch" for one in (span.since, span.until))
+    counted = any(moment is not None and moment.counts_from != "epoch" for moment in (span.since, span.until))
     if counted and STDIN in captures:
         raise UsageError(f"{'--since' if times.since else '--until'}: the start is not known before it comes; write the date, too")
     first_ns = 0
@@ -172,10 +174,10 @@ def _with_times(filter_: str | None, times: options.Times, captures: list[str], 
         with open_capture(captures) as capture:
             first_ns = next((int(batch.time_ns[0]) for batch in capture if len(batch)), 0)
     low, high = span.bounds(first_ns)
-    parts = [f"({filter_})"] if filter_ else []
-    parts += [f"time >= '{time_text(low)}'"] if span.since is not None else []
-    parts += [f"time < '{time_text(high)}'"] if span.until is not None else []
-    return " and ".join(parts)
+    conditions = [f"({filter_})"] if filter_ else []
+    conditions += [f"time >= '{time_text(low)}'"] if span.since is not None else []
+    conditions += [f"time < '{time_text(high)}'"] if span.until is not None else []
+    return " and ".join(conditions)
 
 
 def is_terminal(*, with_keys: bool = True) -> bool:
@@ -183,7 +185,7 @@ def is_terminal(*, with_keys: bool = True) -> bool:
     return all(stream.isatty() for stream in (sys.stdout, sys.stderr, *([sys.stdin] if with_keys else [])))
 
 
-def explore(context: typer.Context, opened: Opened | None, ui: UiOptions) -> int:
+def explore(context: typer.Context, capture_to_open: Opened | None, ui: UiOptions) -> int:
     """Opens the terminal UI on a capture, or on the screen that chooses one, and waits for its end."""
     gc.disable()  # it would check the imported objects again and again, for 60 ms, although all of them stay
     # deferred: Textual and the decoder, which --help and completion do not need
@@ -193,25 +195,25 @@ def explore(context: typer.Context, opened: Opened | None, ui: UiOptions) -> int
 
     gc.freeze()
     gc.enable()
-    look, saved, said = _look(context, ui.look), options.saved_filters(context.obj), ""
+    look, saved, message = _look(context, ui.look), options.saved_filters(context.obj), ""
     memory, colors = look["memory"], options.color_rules(context.obj)
     while True:
-        if opened is None:
-            opening, status = _run(StartApp(**look, said=said))
+        if capture_to_open is None:
+            opening, status = _run(StartApp(**look, said=message))
         else:
             inspection = Inspection(
-                opened.capture,
+                capture_to_open.capture,
                 **ui.ports,
-                is_saved=opened.is_saved,
-                notices=opened.notices,
+                is_saved=capture_to_open.is_saved,
+                notices=capture_to_open.notices,
                 keep=ui.keep_mib << 20,
                 redactor=ui.redactor,
             )
-            opened.prepare(inspection.reading)
-            can_read_again, filter_text = opened.can_read_again, opened.filter_text
-            other = _beside(inspection, opened.beside, ui)
+            capture_to_open.prepare(inspection.reading)
+            can_read_again, filter_text = capture_to_open.can_read_again, capture_to_open.filter_text
+            beside = _beside(inspection, capture_to_open.beside, ui)
             app = InspectApp(
-                inspection, **look, saved=saved, colors=colors, filter_text=filter_text, can_read_again=can_read_again, beside=other
+                inspection, **look, saved=saved, colors=colors, filter_text=filter_text, can_read_again=can_read_again, beside=beside
             )
             if can_read_again and len(inspection.files) == 1:
                 memory.captures.add(os.path.abspath(inspection.files[0]))
@@ -222,9 +224,9 @@ def explore(context: typer.Context, opened: Opened | None, ui: UiOptions) -> int
         if opening is None:
             return status
         try:
-            opened = _opened(opening, ui)
+            capture_to_open = _opened(opening, ui)
         except DcpInspectError as error:
-            opened, said = None, str(error)
+            capture_to_open, message = None, str(error)
 
 
 def _look(context: typer.Context, look: Look) -> dict[str, Any]:
@@ -234,13 +236,13 @@ def _look(context: typer.Context, look: Look) -> dict[str, Any]:
     from dcpinspect.tui.history import Memory
     from dcpinspect.tui.theme import known_theme
 
-    theme, place = look.theme, "--theme"
+    theme, option_text = look.theme, "--theme"
     if theme is None and (named := context.obj.tables.get("tui", {}).get("theme")):  # this also applies to live --tui
-        theme, place = str(named), context.obj.place("tui", "theme")
+        theme, option_text = str(named), context.obj.place("tui", "theme")
     return {
         "is_ascii": look.ascii_ or os.environ.get("TERM") == "linux",
         "memory": Memory.of_user(),
-        "theme_name": known_theme(theme, place) if theme else "",
+        "theme_name": known_theme(theme, option_text) if theme else "",
         "has_few_colors": Console().color_system == "standard",
     }
 
@@ -272,9 +274,9 @@ def _draw(context: typer.Context, captures: list[str], picture: Picture, beside:
     from dcpinspect.tui.inspection import Inspection
     from dcpinspect.tui.screenshot import LARGEST, SIZE, SMALLEST, screenshot
 
-    found = re.fullmatch(r"(\d{1,4})x(\d{1,4})", size or "x".join(map(str, SIZE)), re.ASCII)
-    columns, lines = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not all(SMALLEST <= one <= LARGEST for one in (columns, lines)):
+    size_match = re.fullmatch(r"(\d{1,4})x(\d{1,4})", size or "x".join(map(str, SIZE)), re.ASCII)
+    columns, lines = (int(size_match[1]), int(size_match[2])) if size_match else (0, 0)
+    if not all(SMALLEST <= length <= LARGEST for length in (columns, lines)):
         raise UsageError(f"--size {escape(size or '')}: write columns and lines, {SMALLEST} to {LARGEST} of each, as in 120x36")
     refuse_to_overwrite(output, captures, [beside] if beside is not None else [])
     look = _look(context, ui.look) | {"memory": Memory(), "has_few_colors": False}
@@ -282,15 +284,15 @@ def _draw(context: typer.Context, captures: list[str], picture: Picture, beside:
     try:
         inspection = Inspection(captures, **ui.ports, redactor=ui.redactor)
         saved, colors = options.saved_filters(context.obj), options.color_rules(context.obj)
-        other = _beside(inspection, beside, ui)
-        app = InspectApp(inspection, **look, saved=saved, colors=colors, filter_text=filter_text, beside=other)
+        inspection_beside = _beside(inspection, beside, ui)
+        app = InspectApp(inspection, **look, saved=saved, colors=colors, filter_text=filter_text, beside=inspection_beside)
         try:
             drawn = screenshot(app, view, (columns, lines))
         finally:
             app.close()
         if inspection.state == "failed":
             raise CaptureError(captures[0], None, inspection.error, "nothing was drawn")
-        status = max(remarks(one.reading) for one in (inspection, other) if one is not None)
+        status = max(remarks(inspected.reading) for inspected in (inspection, inspection_beside) if inspected is not None)
         if status != CaptureError.exit_status:
             file.write(drawn.encode())
             file.commit()

@@ -102,8 +102,8 @@ class Saving(Choices):
 
         around_ns, folder = length(self.save_around, "--save-around"), self.save_to
         if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
-            why = "cannot be written to" if os.path.isdir(folder) else "is not a directory"
-            raise UsageError(f"--save-to {escape(folder)}: {why}; name a directory")
+            problem = "cannot be written to" if os.path.isdir(folder) else "is not a directory"
+            raise UsageError(f"--save-to {escape(folder)}: {problem}; name a directory")
         return Around(folder, around_ns, most_bytes=self.save_memory * MIB, most_files=self.save_max, tell=complain)
 
 
@@ -186,9 +186,9 @@ def _watch(watcher: Watcher, reading: Reading, exporter: Exporter | None, *, pau
 
 def _source(context: typer.Context, captures: Sequence[str], follow: str | None, capturing: Capturing) -> Source:
     """Returns what to watch. Raises UsageError."""
-    given = [*(["-i"] if capturing.interface else []), *(["--follow"] if follow is not None else []), *captures]
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(map(escape, given))}: one thing at a time; leave out all but one")
+    sources = [*(["-i"] if capturing.interface else []), *(["--follow"] if follow is not None else []), *captures]
+    if len(sources) > 1:
+        raise UsageError(f"{' and '.join(map(escape, sources))}: one thing at a time; leave out all but one")
     if capturing.interface:
         return capturing.interfaces()
     for parameter in context.command.params:
@@ -204,20 +204,20 @@ def _source(context: typer.Context, captures: Sequence[str], follow: str | None,
     return Files([follow if follow is not None else STDIN], follow=True)
 
 
-def _stops(names: Sequence[str] | None, wanted: Sequence[str]) -> frozenset[str]:
+def _stops(names: Sequence[str] | None, checked_rules: Sequence[str]) -> frozenset[str]:
     """Returns the rules and severities that end the watch. Raises UsageError."""
     from dcpinspect.findings.registry import RULES
     from dcpinspect.findings.rule import SEVERITIES
 
-    found: set[str] = set()
+    stops: set[str] = set()
     for name in names or ():
         if name in SEVERITIES:
-            found.update(SEVERITIES[: SEVERITIES.index(name) + 1])
+            stops.update(SEVERITIES[: SEVERITIES.index(name) + 1])
         elif name not in RULES:
             close = did_you_mean(name, [*SEVERITIES, *RULES]) or f"; there are {', '.join(SEVERITIES)}, and the rules of docs/rules.md"
             raise UsageError(f"--stop-on {escape(name)}: no rule or severity has this name{close}")
-        elif name not in wanted:
+        elif name not in checked_rules:
             raise UsageError(f"--stop-on {name}: this rule is not among those that are checked; see --rule, --no-rule and --lint")
         else:
-            found.add(name)
-    return frozenset(found)
+            stops.add(name)
+    return frozenset(stops)

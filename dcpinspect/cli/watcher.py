@@ -95,7 +95,7 @@ class Watcher:
         assert reading.tracker is not None
         copies = reading.tracker.left_out(reading.links)
         tracker, links = reading.tracker.counted(reading.links)
-        parts = [
+        clauses = [
             counted(reading.capture.packets, "packet"),
             counted(reading.messages - tracker.copies.messages_of(copies), "message"),
             counted(len(links), "connection"),
@@ -103,12 +103,12 @@ class Watcher:
             *self._teller.told,
         ]
         if (drops := getattr(reading.capture, "drops_in_words", None)) is not None:  # only captures from interfaces can drop packets
-            parts.append(drops)
+            clauses.append(drops)
         if self._around is not None:
-            parts.append(f"{counted(self._around.saved, 'file')} saved")
+            clauses.append(f"{counted(self._around.saved, 'file')} saved")
         if self._notifier is not None:
-            parts.append(f"{counted(self._notifier.started, 'program')} started")
-        return f"watched {escape(', '.join(file.name for file in reading.capture.files))}: {', '.join(parts)}"
+            clauses.append(f"{counted(self._notifier.started, 'program')} started")
+        return f"watched {escape(', '.join(file.name for file in reading.capture.files))}: {', '.join(clauses)}"
 
 
 def _open_streams(streams: Streams, links: Sequence[Link]) -> int:

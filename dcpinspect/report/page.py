@@ -45,34 +45,37 @@ def _template() -> Template:
     return environment.from_string(files("dcpinspect.report").joinpath("page.html").read_text("utf-8"))
 
 
-def page(told: Contents) -> str:
+def page(contents: Contents) -> str:
     """Returns the page as HTML."""
     folder = files("dcpinspect.report")
     style = _colours() + folder.joinpath("page.css").read_text("utf-8")
     script = folder.joinpath("page.js").read_text("utf-8")
-    linked = frozenset(one.vbucket for one in told.timelines)
-    clients = list(dict.fromkeys(told.vbuckets.values("client")))
-    timelines = [pictures.timeline(one) for one in told.timelines]
+    linked = frozenset(timeline.vbucket for timeline in contents.timelines)
+    clients = list(dict.fromkeys(contents.vbuckets.values("client")))
+    timelines = [pictures.timeline(timeline) for timeline in contents.timelines]
     return _template().render(
-        told=told,
-        title=told.title,
+        told=contents,
+        title=contents.title,
         version=__version__,
         policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; img-src data:; base-uri 'none'",
         style=Markup(style),  # noqa: S704 - ours
         script=Markup(script),  # noqa: S704 - ours
-        facts=told.facts,
+        facts=contents.facts,
         glyphs=GLYPHS,
-        findings=[_finding(told, one) for one in told.causes],
-        maps=[(escape(client), _picture(pictures.vbucket_map(told.vbuckets, client, linked))) for client in clients[:8]],
-        verdicts=list(Counter(told.vbuckets.values("verdict")).items()),
-        timelines=[(one, _picture(drawn)) for one, drawn in zip(told.timelines, timelines, strict=True)],
-        charts=list(_charts(told)),
+        findings=[_finding(contents, finding) for finding in contents.causes],
+        maps=[(escape(client), _picture(pictures.vbucket_map(contents.vbuckets, client, linked))) for client in clients[:8]],
+        verdicts=list(Counter(contents.vbuckets.values("verdict")).items()),
+        timelines=[(timeline, _picture(drawn)) for timeline, drawn in zip(contents.timelines, timelines, strict=True)],
+        charts=list(_charts(contents)),
         snapshots=pictures.legend("snapshot", timelines),
         causes=pictures.legend("cause", timelines),
         letters=pictures.letters(timelines),
-        tables=list(_tables(told, linked)),
-        shown=list(told.shown.values()),
-        rules={one.id: one.rule for one in (*told.causes, *(one for several in told.effects.values() for one in several))},
+        tables=list(_tables(contents, linked)),
+        shown=list(contents.shown.values()),
+        rules={
+            finding.id: finding.rule
+            for finding in (*contents.causes, *(finding for several in contents.effects.values() for finding in several))
+        },
     )
 
 
@@ -94,65 +97,65 @@ def _colours() -> str:
     return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n{fills}\n"
 
 
-def _finding(told: Contents, one: Finding) -> dict[str, Any]:
+def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
     """Returns what the page says of a finding and of its effects."""
-    most = told.limits.cases
-    cases = one.each if len(one.each) > 1 else ()
-    effects = told.effects.get(one.id, ())
+    most = contents.limits.cases
+    cases = finding.each if len(finding.each) > 1 else ()
+    effects = contents.effects.get(finding.id, ())
     return {
-        "id": one.id,
-        "rule": one.rule,
-        "severity": one.severity,
-        "message": by_packets(escape_rest(one.message), one, told.files),
-        "who": ", ".join(filter(None, [escape(one.who), escape(one.server)])),
-        "place": place_of(one),
-        "when": by_packets(told_of(one), one, told.files),
-        "next": escape_rest(one.next or ""),
-        "vbuckets": one.vbuckets,
-        "evidence": [(place.row, message_of(place, told.files)) for place in places_of(one, told.limits)],
+        "id": finding.id,
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "message": by_packets(escape_rest(finding.message), finding, contents.files),
+        "who": ", ".join(filter(None, [escape(finding.who), escape(finding.server)])),
+        "place": place_of(finding),
+        "when": by_packets(told_of(finding), finding, contents.files),
+        "next": escape_rest(finding.next or ""),
+        "vbuckets": finding.vbuckets,
+        "evidence": [(evidence.row, message_of(evidence, contents.files)) for evidence in places_of(finding, contents.limits)],
         "cases": [
             (
                 place_of(case),
-                by_packets(escape_rest(case.message), one, told.files),
-                [(place.row, message_of(place, told.files)) for place in case.places[:1]],
+                by_packets(escape_rest(case.message), finding, contents.files),
+                [(evidence.row, message_of(evidence, contents.files)) for evidence in case.places[:1]],
             )
             for case in cases[:most]
         ],
         "more": max(0, len(cases) - most),
-        "effects": [_finding(told, effect) for effect in effects[:most]],
+        "effects": [_finding(contents, effect) for effect in effects[:most]],
         "effects_in_words": f"explains {effects_in_words(effects)}" if effects else "",
         "more_effects": max(0, len(effects) - most),
     }
 
 
-def _charts(told: Contents) -> Iterator[tuple[str, Markup, Sequence[str]]]:
+def _charts(contents: Contents) -> Iterator[tuple[str, Markup, Sequence[str]]]:
     """Yields the title, picture and names of layers of each chart."""
     for title, of_bytes in (("Messages over time", False), ("Bytes over time", True)):
-        drawn = pictures.over_time(told.charts, of_bytes=of_bytes)
+        drawn = pictures.over_time(contents.charts, of_bytes=of_bytes)
         if drawn is not None:
             yield title, _picture(drawn[0]), drawn[1]
-    answers = pictures.round_trips(told.charts)
+    answers = pictures.round_trips(contents.charts)
     if answers is not None:
         yield "How long answers took", _picture(answers), ()
-    for connection, picture in pictures.windows(told.charts):
+    for connection, picture in pictures.windows(contents.charts):
         yield f"Flow control of connection {connection}", _picture(picture), ()
 
 
-def _tables(told: Contents, linked: frozenset[int]) -> Iterator[Table]:
+def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
     for title, records, link in (
-        ("vbuckets", told.vbuckets, "vb"),
-        ("rollbacks", told.rollbacks, "vb"),
-        ("connections", told.connections, ""),
+        ("vbuckets", contents.vbuckets, "vb"),
+        ("rollbacks", contents.rollbacks, "vb"),
+        ("connections", contents.connections, ""),
     ):
-        shown = records.head(told.limits.rows)
-        if len(shown):
+        first_rows = records.head(contents.limits.rows)
+        if len(first_rows):
             links = {}
             if link:
-                links = {row: f"#vb-{number}" for row, number in enumerate(shown.values("vbucket")) if number in linked}
-            yield _table(title, shown, links)
-    heading, *rows = direction_cells(told.coverage)
+                links = {row: f"#vb-{number}" for row, number in enumerate(first_rows.values("vbucket")) if number in linked}
+            yield _table(title, first_rows, links)
+    heading, *rows = direction_cells(contents.coverage)
     if rows:
-        yield Table("coverage", "coverage: what became of every byte", heading, rows[: told.limits.rows], {})
+        yield Table("coverage", "coverage: what became of every byte", heading, rows[: contents.limits.rows], {})
 
 
 def _table(title: str, records: Records, links: Mapping[int, str]) -> Table:

@@ -47,9 +47,9 @@ def xml(element: Element) -> str:
 
 
 def _svg(height: float, label: str, *, kind: str = "") -> Element:
-    found = Element("svg", {"viewBox": f"0 0 {WIDE} {height:g}", "role": "img", "aria-label": label, "class": f"picture {kind}".strip()})
-    ElementTree.SubElement(found, "title").text = label
-    return found
+    svg = Element("svg", {"viewBox": f"0 0 {WIDE} {height:g}", "role": "img", "aria-label": label, "class": f"picture {kind}".strip()})
+    ElementTree.SubElement(svg, "title").text = label
+    return svg
 
 
 def _add(parent: Element, tag: str, text: str | None = None, **attributes: str | float) -> Element:
@@ -57,10 +57,13 @@ def _add(parent: Element, tag: str, text: str | None = None, **attributes: str |
 
     ``class_`` is the attribute class; numbers are rounded to two digits after the point.
     """
-    values = {name.rstrip("_").replace("_", "-"): one if isinstance(one, str) else f"{round(one, 2):g}" for name, one in attributes.items()}
-    found = ElementTree.SubElement(parent, tag, values)
-    found.text = text
-    return found
+    values = {
+        name.rstrip("_").replace("_", "-"): value if isinstance(value, str) else f"{round(value, 2):g}"
+        for name, value in attributes.items()
+    }
+    element = ElementTree.SubElement(parent, tag, values)
+    element.text = text
+    return element
 
 
 def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Element:
@@ -74,40 +77,40 @@ def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Eleme
     across = 64 if len(rows) > 256 else 32 if len(rows) > 16 else 8
     size = (WIDE - 2 * _LEFT) / across
     high = size if across > 8 else 28.0
-    found = _svg(_LEFT * 2 + -(-len(rows) // across) * high, f"verdicts of {len(rows):,} vbuckets of {escape(client)}", kind="map")
-    for place, row in enumerate(rows):
+    svg = _svg(_LEFT * 2 + -(-len(rows) // across) * high, f"verdicts of {len(rows):,} vbuckets of {escape(client)}", kind="map")
+    for cell_number, row in enumerate(rows):
         vbucket, verdict, findings, last = row["vbucket"], stood(row), row["findings"] or {}, row["last_seqno"]
-        severity = next((one for one in ("error", "warning") if findings.get(one)), None)
+        severity = next((level for level in ("error", "warning") if findings.get(level)), None)
         paint = f"severity-{severity}" if severity else "verdict-behind" if verdict == "lost-something" else f"verdict-{verdict}"
-        x, y = _LEFT + place % across * size, _LEFT + place // across * high
-        parent = _add(found, "a", href=f"#vb-{vbucket}") if vbucket in linked else found
+        x, y = _LEFT + cell_number % across * size, _LEFT + cell_number // across * high
+        parent = _add(svg, "a", href=f"#vb-{vbucket}") if vbucket in linked else svg
         cell = _add(parent, "rect", x=x, y=y, width=size - 1, height=high - 1, class_=f"fill-{paint}")
         trouble = ", ".join(f"{count} {severity}{'' if count == 1 else 's'}" for severity, count in findings.items() if count)
-        told = [f"vb {vbucket}: {verdict}", "nothing received" if last is None else f"last seqno {last}", trouble]
-        _add(cell, "title", ", ".join(filter(None, told)))
+        texts = [f"vb {vbucket}: {verdict}", "nothing received" if last is None else f"last seqno {last}", trouble]
+        _add(cell, "title", ", ".join(filter(None, texts)))
         if across == 8:
             _add(parent, "text", f"{vbucket} {verdict}", x=x + size / 2, y=y + high * 0.65, class_="sign")
         elif sign := GLYPHS[severity] if severity else LETTERS.get(verdict):
             _add(parent, "text", sign, x=x + size / 2, y=y + size * 0.72, class_="sign", font_size=size * 0.7)
-    return found
+    return svg
 
 
-def timeline(told: Timeline) -> Element:
+def timeline(drawn_timeline: Timeline) -> Element:
     """Returns the streams of a vbucket along one axis of seqnos."""
-    shapes = [by_seqno(story) for story in told.streams]
-    places = [place for shape in shapes for place in shape.places()]
-    scale = Scale.filling(min(places, default=0), max(places, default=0), 1_000_000)
+    shapes = [by_seqno(story) for story in drawn_timeline.streams]
+    seqnos = [seqno for shape in shapes for seqno in shape.places()]
+    scale = Scale.filling(min(seqnos, default=0), max(seqnos, default=0), 1_000_000)
     tops = list(accumulate((_STREAM + _delivered(shape) for shape in shapes), initial=24))
-    found = _svg(tops[-1], f"streams of vbucket {told.vbucket} along their seqnos", kind="timeline")
+    svg = _svg(tops[-1], f"streams of vbucket {drawn_timeline.vbucket} along their seqnos", kind="timeline")
     for tick in scale.ticks(max(1, scale.cells // 8)):
         x = _x(scale, tick)
-        _add(found, "line", x1=x, x2=x, y1=16, y2=tops[-1], class_="grid")
+        _add(svg, "line", x1=x, x2=x, y1=16, y2=tops[-1], class_="grid")
         is_last = x > _RIGHT - 7 * len(str(tick))
-        _add(found, "text", str(tick), x=x - 2 if is_last else x + 2, y=12, class_="tick end" if is_last else "tick")
-    for number, (story, shape, title) in enumerate(zip(told.streams, shapes, told.names, strict=True)):
-        group = _add(found, "g", transform=f"translate(0 {tops[number]})")
-        _stream(group, scale, shape, f"{title} on connection {story.stream['connection']}: {told.words[number]['axis']}")
-    return found
+        _add(svg, "text", str(tick), x=x - 2 if is_last else x + 2, y=12, class_="tick end" if is_last else "tick")
+    for number, (story, shape, title) in enumerate(zip(drawn_timeline.streams, shapes, drawn_timeline.names, strict=True)):
+        group = _add(svg, "g", transform=f"translate(0 {tops[number]})")
+        _stream(group, scale, shape, f"{title} on connection {story.stream['connection']}: {drawn_timeline.words[number]['axis']}")
+    return svg
 
 
 def _delivered(shape: Shape) -> int:
@@ -115,14 +118,14 @@ def _delivered(shape: Shape) -> int:
     return _DELIVERED if len(shape.bars.first) or len(shape.item_first) else 0
 
 
-def _x(scale: Scale, place: float) -> float:
+def _x(scale: Scale, seqno: float) -> float:
     seqnos = scale.last - scale.first + 1
-    return _LEFT + min(max((place - scale.first) / seqnos, 0), 1) * (_RIGHT - _LEFT)
+    return _LEFT + min(max((seqno - scale.first) / seqnos, 0), 1) * (_RIGHT - _LEFT)
 
 
-def _xs(scale: Scale, places: npt.NDArray[np.uint64], *, past: int = 0) -> npt.NDArray[np.float64]:
+def _xs(scale: Scale, seqnos: npt.NDArray[np.uint64], *, past: int = 0) -> npt.NDArray[np.float64]:
     """Returns the positions where seqnos begin, or with ``past`` 1 where they end."""
-    share = (places.astype(np.float64) + past - scale.first) / (scale.last - scale.first + 1)
+    share = (seqnos.astype(np.float64) + past - scale.first) / (scale.last - scale.first + 1)
     return _LEFT + np.clip(share, 0, 1) * (_RIGHT - _LEFT)
 
 
@@ -158,8 +161,8 @@ def _boxes(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, floa
     """Yields begin, end, type, position reached and description of each snapshot; snapshots that fall on one place are drawn once."""
     bars = shape.bars
     begins, ends, until = _xs(scale, bars.first), _xs(scale, bars.last, past=1), _xs(scale, bars.received, past=1)
-    places = np.stack((begins * _FINE, ends * _FINE, bars.type)).astype(np.int64)
-    for number in np.sort(np.unique(places, axis=1, return_index=True)[1]).tolist():
+    box_positions = np.stack((begins * _FINE, ends * _FINE, bars.type)).astype(np.int64)
+    for number in np.sort(np.unique(box_positions, axis=1, return_index=True)[1]).tolist():
         low, high, came = int(bars.first[number]), int(bars.last[number]), int(bars.received[number])
         kind = w.SNAPSHOT_TYPES[int(bars.type[number])]
         state = "" if came >= high else ", nothing came" if came < low else f", came to {came}"
@@ -201,10 +204,10 @@ def _density(group: Element, scale: Scale, shape: Shape) -> None:
 def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]:
     """Yields begin, end, cause and number of seqnos of each gap. Gaps of one cause on neighbouring places are drawn as one."""
     for code in np.unique(shape.cause).tolist():
-        own = shape.cause == code
-        first = (_xs(scale, shape.gap_first[own]) * _FINE).astype(np.int64)
-        last = np.maximum((_xs(scale, shape.gap_last[own], past=1) * _FINE).astype(np.int64) - 1, first)
-        width = (shape.gap_last[own] - shape.gap_first[own]).astype(np.float64) + 1
+        has_cause = shape.cause == code
+        first = (_xs(scale, shape.gap_first[has_cause]) * _FINE).astype(np.int64)
+        last = np.maximum((_xs(scale, shape.gap_last[has_cause], past=1) * _FINE).astype(np.int64) - 1, first)
+        width = (shape.gap_last[has_cause] - shape.gap_first[has_cause]).astype(np.float64) + 1
         size = WIDE * _FINE + 2
         seqnos = np.bincount(first, width, size)
         is_gap = np.cumsum(np.bincount(first, minlength=size) - np.bincount(last + 1, minlength=size)) > 0
@@ -221,42 +224,42 @@ def over_time(charts: Charts, *, of_bytes: bool, most: int = 6) -> tuple[Element
     if not charts.used or not charts.commands:
         return None
 
-    def values(one: Counted, of_bytes: bool = of_bytes) -> Whole:
-        return (one.bytes if of_bytes else one.messages)[: charts.used]
+    def values(command: Counted, of_bytes: bool = of_bytes) -> Whole:
+        return (command.bytes if of_bytes else command.messages)[: charts.used]
 
-    shares = [np.array([float(values(one, kind).sum()) for one in charts.commands]) for kind in (False, True)]
+    shares = [np.array([float(values(command, kind).sum()) for command in charts.commands]) for kind in (False, True)]
     largest = np.maximum(*(share / max(1.0, float(share.sum())) for share in shares))
     # the same order in both charts, so that colours agree
-    ranked = [charts.commands[place] for place in np.argsort(-largest, kind="stable")]
-    layers = [(f"{one.name}{'' if one.side == 'request' else ' answer'}", values(one)) for one in ranked[:most]]
+    ranked = [charts.commands[position] for position in np.argsort(-largest, kind="stable")]
+    layers = [(f"{command.name}{'' if command.side == 'request' else ' answer'}", values(command)) for command in ranked[:most]]
     if len(ranked) > most:
-        layers.append(("others", np.sum([values(one) for one in ranked[most:]], axis=0)))
-    what = "bytes" if of_bytes else "messages"
-    found = _svg(170, f"{what} over time, by command", kind="chart")
+        layers.append(("others", np.sum([values(command) for command in ranked[most:]], axis=0)))
+    unit = "bytes" if of_bytes else "messages"
+    svg = _svg(170, f"{unit} over time, by command", kind="chart")
     total = np.sum([layer for _, layer in layers], axis=0)
     base = np.zeros(charts.used)
     for number, (title, layer) in enumerate(layers):
         top = base + layer
-        area = _add(found, "path", d=_area(base, top, float(total.max()) or 1.0), class_=f"fill-layer-{number}")
-        _add(area, "title", f"{title}: {int(layer.sum()):,} {what}")
+        area = _add(svg, "path", d=_area(base, top, float(total.max()) or 1.0), class_=f"fill-layer-{number}")
+        _add(area, "title", f"{title}: {int(layer.sum()):,} {unit}")
         base = top
-    _frame(found, int(total.max()), f"{what} in {_seconds(charts.span_ns)}", charts.used * charts.span_ns)
-    return found, [title for title, _ in layers]
+    _frame(svg, int(total.max()), f"{unit} in {_seconds(charts.span_ns)}", charts.used * charts.span_ns)
+    return svg, [title for title, _ in layers]
 
 
 def windows(charts: Charts, most: int = 8) -> Iterator[tuple[int, Element]]:
     """Yields a chart for each connection with a flow-control window: the bytes that were not acknowledged, against the window."""
     for connection, window, _, span_ns, values in charts.windows[:most]:
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 1
-        found = _svg(170, f"bytes of connection {connection} that were not acknowledged, over time", kind="chart")
+        svg = _svg(170, f"bytes of connection {connection} that were not acknowledged, over time", kind="chart")
         highest = max(window, int(values.max()), 1)
-        area = _add(found, "path", d=_area(np.zeros(used), values[:used].astype(float), highest), class_="fill-layer-0")
+        area = _add(svg, "path", d=_area(np.zeros(used), values[:used].astype(float), highest), class_="fill-layer-0")
         _add(area, "title", f"at most {int(values.max()):,} of {window:,} bytes")
-        _frame(found, highest, "bytes not acknowledged", used * span_ns)
+        _frame(svg, highest, "bytes not acknowledged", used * span_ns)
         y = _y(window, highest)
-        _add(found, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="limit")
-        _add(found, "text", f"window {window:,}", x=_RIGHT, y=y - 3, class_="tick end")
-        yield connection, found
+        _add(svg, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="limit")
+        _add(svg, "text", f"window {window:,}", x=_RIGHT, y=y - 3, class_="tick end")
+        yield connection, svg
 
 
 def round_trips(charts: Charts) -> Element | None:
@@ -266,22 +269,22 @@ def round_trips(charts: Charts) -> Element | None:
     octaves = np.array([values for _, values in charts.answers])
     there = np.flatnonzero(octaves.sum(axis=0))
     low, high = int(there[0]), int(there[-1])
-    found = _svg(34 * len(charts.answers) + 24, "how long answers took, by command", kind="chart")
+    svg = _svg(34 * len(charts.answers) + 24, "how long answers took, by command", kind="chart")
     step = (_RIGHT - 220) / (high - low + 1)
     for number, (title, values) in enumerate(charts.answers):
         bottom = 30 + 34 * number
-        _add(found, "text", escape(title), x=_LEFT, y=bottom - 4, class_="label")
+        _add(svg, "text", escape(title), x=_LEFT, y=bottom - 4, class_="label")
         for octave in range(low, high + 1):
             count = int(values[octave])
             if count:
                 height = 26 * count / int(values.max())
                 bar = _add(
-                    found, "rect", x=220 + (octave - low) * step, y=bottom - height, width=step - 1, height=height, class_="fill-layer-0"
+                    svg, "rect", x=220 + (octave - low) * step, y=bottom - height, width=step - 1, height=height, class_="fill-layer-0"
                 )
                 _add(bar, "title", f"{counted(count, 'answer')} in {_seconds(1 << octave)} to {_seconds(2 << octave)}")
     for octave in range(low, high + 1, max(1, (high - low + 1) // 8)):
-        _add(found, "text", _seconds(1 << octave), x=220 + (octave - low) * step, y=34 * len(charts.answers) + 18, class_="tick")
-    return found
+        _add(svg, "text", _seconds(1 << octave), x=220 + (octave - low) * step, y=34 * len(charts.answers) + 18, class_="tick")
+    return svg
 
 
 _TOP, _BOTTOM = 16.0, 148.0
@@ -291,16 +294,16 @@ def _y(value: float, highest: float) -> float:
     return _BOTTOM - (_BOTTOM - _TOP) * value / highest
 
 
-def _frame(found: Element, highest: int, unit: str, span_ns: int) -> None:
+def _frame(svg: Element, highest: int, unit: str, span_ns: int) -> None:
     """Adds grid lines and numbers to a chart."""
     for share in (0, 0.5, 1):
         y = _y(share, 1)
-        _add(found, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid")
-        _add(found, "text", f"{highest * share:,.0f}{f' {unit}' if share == 1 else ''}", x=_LEFT + 2, y=y - 3, class_="tick")
+        _add(svg, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid")
+        _add(svg, "text", f"{highest * share:,.0f}{f' {unit}' if share == 1 else ''}", x=_LEFT + 2, y=y - 3, class_="tick")
     for share in (0, 0.25, 0.5, 0.75, 1):
         x = _LEFT + (_RIGHT - _LEFT) * share
         kind = "tick end" if share == 1 else "tick"
-        _add(found, "text", _seconds(int(span_ns * share)), x=x, y=_BOTTOM + 14, class_=kind)
+        _add(svg, "text", _seconds(int(span_ns * share)), x=x, y=_BOTTOM + 14, class_=kind)
 
 
 def _area(base: npt.NDArray[np.float64], top: npt.NDArray[np.float64], highest: float) -> str:
@@ -318,17 +321,17 @@ def _seconds(nanoseconds: int) -> str:
     return f"{nanoseconds} ns" if nanoseconds else "0"
 
 
-def legend(group: str, shown: Sequence[Element]) -> list[tuple[str, str]]:
+def legend(group: str, pictures: Sequence[Element]) -> list[tuple[str, str]]:
     """Returns class and name of each colour of one group of the palette that these pictures use."""
-    classes, named = _classes(shown), [(f"fill-{title}", *title.split("-", 1)) for title in PAINTS]
-    return [(name, word) for name, own, word in named if own == group and name in classes]
+    classes, named = _classes(pictures), [(f"fill-{title}", *title.split("-", 1)) for title in PAINTS]
+    return [(name, word) for name, paint_group, word in named if paint_group == group and name in classes]
 
 
-def letters(shown: Sequence[Element]) -> list[tuple[str, str]]:
+def letters(timelines: Sequence[Element]) -> list[tuple[str, str]]:
     """Returns each letter that these timelines use, with its meaning."""
-    classes = _classes(shown)
+    classes = _classes(timelines)
     return [(sign.glyph, sign.word) for sign in events_legend() if f"mark-{sign.glyph}" in classes]
 
 
-def _classes(shown: Sequence[Element]) -> set[str]:
-    return {name for picture in shown for one in picture.iter() for name in one.get("class", "").split()}
+def _classes(pictures: Sequence[Element]) -> set[str]:
+    return {name for picture in pictures for element in picture.iter() for name in element.get("class", "").split()}

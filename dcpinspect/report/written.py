@@ -34,11 +34,11 @@ def written(format_: ReportFormat, source: Source) -> str:
 
     limits = Limits()
     while True:
-        told = contents(source, limits)
+        report_contents = contents(source, limits)
         if limits != Limits():
             less = f"Some findings, messages, timelines and rows of tables, so that this page is smaller than {MOST_BYTES // 1_000_000} MB."
-            told = replace(told, left_out=[*told.left_out, less])
-        text = page(told)
+            report_contents = replace(report_contents, left_out=[*report_contents.left_out, less])
+        text = page(report_contents)
         if len(text.encode()) <= MOST_BYTES or limits.evidence <= 1:
             return text
         limits = limits.halved()

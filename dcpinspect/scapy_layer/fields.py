@@ -87,9 +87,9 @@ class RecordsField(PacketListField):
         return record
 
 
-def unknown_field(name: str, owner: str, known: Iterable[str]) -> str:
+def unknown_field(name: str, owner: str, known_names: Iterable[str]) -> str:
     """Returns the error about a field that does not exist."""
-    return f"{name}: {owner} has no such field{did_you_mean(name, known) or '; there are ' + ', '.join(known)}"
+    return f"{name}: {owner} has no such field{did_you_mean(name, known_names) or '; there are ' + ', '.join(known_names)}"
 
 
 class UnknownFieldError(AttributeError):
@@ -119,7 +119,7 @@ class Suggesting(Packet):
 
     def __setattr__(self, attr: str, val: Any) -> None:
         is_ours = attr in self.__all_slots__ or attr in self.default_fields or hasattr(type(self), attr)
-        if not is_ours and attr not in (known := field_names(self)) and did_you_mean(attr, known):
+        if not is_ours and attr not in (known_names := field_names(self)) and did_you_mean(attr, known_names):
             raise UnknownFieldError(self, attr)
         super().__setattr__(attr, val)
 
@@ -177,19 +177,19 @@ def section_fields(
     items: Sequence[LayoutItem], *, room: Length | None = None, numbers: Mapping[str, int] | None = None, measured: Mapping[str, str]
 ) -> list[Any]:
     """Returns the fields of a section of ``room`` bytes. ``numbers``: defaults that replace those of the table."""
-    out: list[Any] = []
+    fields: list[Any] = []
     for item in items:
         if isinstance(item, RecordList):
-            out.append(RecordsField(item.name, [], record_class(item), length_from=_rest(room, out), max_count=MAX_RECORDS))
+            fields.append(RecordsField(item.name, [], record_class(item), length_from=_rest(room, fields), max_count=MAX_RECORDS))
         elif item.name in measured:
-            out.append(FieldLenField(name_of(item), None, length_of=measured[item.name], fmt=_FORMATS[item.kind.size]))
+            fields.append(FieldLenField(name_of(item), None, length_of=measured[item.name], fmt=_FORMATS[item.kind.size]))
         elif item.kind.size:
-            out.append(number_field(item, (numbers or {}).get(item.name, item.default)))
+            fields.append(number_field(item, (numbers or {}).get(item.name, item.default)))
         elif isinstance(item.size, int):
-            out.append(StrFixedLenField(name_of(item), b"", length=item.size))
+            fields.append(StrFixedLenField(name_of(item), b"", length=item.size))
         else:
-            out.append(_text_field(item, _rest(room, out) if item.size is None else _given(item.size)))
-    return out
+            fields.append(_text_field(item, _rest(room, fields) if item.size is None else _given(item.size)))
+    return fields
 
 
 def _text_field(spec: Field, length: Length) -> Any:
@@ -215,7 +215,7 @@ def _rest(room: Length | None, before: Sequence[Any]) -> Length:
 
 def camel(text: str) -> str:
     """Returns ``DcpMutation`` for ``dcp_mutation``."""
-    return "".join(part.capitalize() for part in re.split(r"[^0-9A-Za-z]+", text))
+    return "".join(word.capitalize() for word in re.split(r"[^0-9A-Za-z]+", text))
 
 
 def sentence(text: str) -> str:

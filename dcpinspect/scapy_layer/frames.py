@@ -89,11 +89,11 @@ class FramesField(PacketListField):
         header = pkt.header()
         size = min(3 if faults_of(header, s[:1]) & UNDECLARED_STREAM_ID else header.framing_size, len(s))
         frames, used = decode_frames(s[:size])
-        out: list[Packet] = [_packet(_KINDS[header.side].get(frame.id), frame) for frame in frames]
+        packets: list[Packet] = [_packet(_KINDS[header.side].get(frame.id), frame) for frame in frames]
         if used < size:
-            out.append(conf.raw_layer(s[used:size]))
+            packets.append(conf.raw_layer(s[used:size]))
         pkt.framing_size = size
-        return s[size:], out
+        return s[size:], packets
 
 
 def _packet(kind: type[KnownFrame] | None, frame: Frame) -> DcpFrame:

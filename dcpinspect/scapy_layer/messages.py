@@ -206,17 +206,17 @@ class DCP(Suggesting):
             body_size -= len(following.do_build()) if following.built_size is None else following.built_size
         layout = self.payload.layout if isinstance(self.payload, MessageBody) else None
         framing_size = len(pkt) - HEADER_SIZE
-        out = bytearray(pkt)
+        built = bytearray(pkt)
         if _is_flex(self) and self.framing_extras_length is None:
-            out[2] = framing_size
+            built[2] = framing_size
         if self.key_length is None and layout is not None and layout.key is not None:
             first = 3 if _is_flex(self) else 2
-            out[first:4] = len(self.payload.key).to_bytes(4 - first, "big")
+            built[first:4] = len(self.payload.key).to_bytes(4 - first, "big")
         if self.extras_length is None and layout is not None:
-            out[4] = layout.extras_size
+            built[4] = layout.extras_size
         if self.total_body_length is None:
-            out[8:12] = (framing_size + body_size).to_bytes(4, "big")
-        return bytes(out) + pay
+            built[8:12] = (framing_size + body_size).to_bytes(4, "big")
+        return bytes(built) + pay
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         """Returns the class of the layout that fits."""
@@ -258,16 +258,16 @@ class DCP(Suggesting):
         size = max(0, (self.total_body_length or 0) - self.framing_size)
         self._dissect_body(s[:size], is_empty=not size)
         last: Packet = self
-        rest = s[size:]
+        undissected = s[size:]
         for _ in range(1, MAX_MESSAGES):
-            if not rest or DCP.dispatch_hook(rest) is not DCP:
+            if not undissected or DCP.dispatch_hook(undissected) is not DCP:
                 break
-            size = HEADER_SIZE + int.from_bytes(rest[8:12], "big")
-            message = DCP(rest[:size], stop_dissection_after=self.stop_dissection_after, _internal=1)
+            size = HEADER_SIZE + int.from_bytes(undissected[8:12], "big")
+            message = DCP(undissected[:size], stop_dissection_after=self.stop_dissection_after, _internal=1)
             last.add_payload(message)
-            last, rest = message, rest[size:]
-        if rest and conf.padding:
-            last.add_payload(conf.padding_layer(rest))
+            last, undissected = message, undissected[size:]
+        if undissected and conf.padding:
+            last.add_payload(conf.padding_layer(undissected))
 
     def _dissect_body(self, body: bytes, *, is_empty: bool) -> None:
         """Dissects the body; a message without a body has a class of its own, too."""
@@ -330,8 +330,10 @@ class MessageBody(Suggesting):
             kinds = self.variants or (type(self),)
             if str(error) not in (all_ := dict.fromkeys(name for kind in kinds for name in _names(kind))):
                 raise AttributeError(unknown_field(str(error), type(self).__name__, all_)) from None
-            known = "; ".join(", ".join(_names(kind)) or "none" for kind in kinds)
-            raise AttributeError(f"{error}: no layout of {type(self).__name__} has these fields together; there are: {known}") from None
+            layouts_text = "; ".join(", ".join(_names(kind)) or "none" for kind in kinds)
+            raise AttributeError(
+                f"{error}: no layout of {type(self).__name__} has these fields together; there are: {layouts_text}"
+            ) from None
 
 
 def _variant(cls: type[MessageBody], _pkt: bytes = b"", /, *, generation: str | None = None, **fields: Any) -> type[MessageBody]:
@@ -352,8 +354,10 @@ def _names(kind: type[Packet]) -> list[str]:
 
 def _chosen_by(layout: Layout) -> dict[str, int]:
     """Returns the numbers in its extras that a layout requires."""
-    wanted = {(offset, size): number for offset, size, number in layout.when}
-    return {field.name: wanted[place] for field in layout.extras if (place := (field.offset, field.kind.size)) in wanted}
+    required = {(offset, size): number for offset, size, number in layout.when}
+    return {
+        field.name: required[offset_and_size] for field in layout.extras if (offset_and_size := (field.offset, field.kind.size)) in required
+    }
 
 
 def _key_size(packet: Any) -> int:
@@ -399,7 +403,7 @@ def _class_name(layout: Layout) -> str:
 
 def _classes() -> list[type[MessageBody]]:
     """Returns a class for each layout; layouts after the first of a message also have their generation in the name."""
-    out: list[type[MessageBody]] = []
+    classes: list[type[MessageBody]] = []
     messages: dict[str, list[Layout]] = {}
     for layout in LAYOUTS:
         messages.setdefault(_class_name(layout), []).append(layout)
@@ -411,8 +415,8 @@ def _classes() -> list[type[MessageBody]]:
             number = 1 + sum(re.fullmatch(rf"{variant}(_\d+)?", kind.__name__) is not None for kind in kinds)
             kinds.append(_body_class(layout, variant if number == 1 else f"{variant}_{number}", first, {}))
         first.variants = tuple(kinds)
-        out += kinds
-    return out
+        classes += kinds
+    return classes
 
 
 _CLASSES = _classes()
