@@ -49,7 +49,7 @@ def mcp(
     except ImportError:
         raise UsageError("mcp needs the package mcp; install dcpinspect[mcp]") from None
     from dcpinspect.recording import Recording
-    from dcpinspect.transport.tls.keylog import port_choice as keys
+    from dcpinspect.transport.tls.keylog import chosen as keys
 
     if show_data and redact_salt is not None:
         raise UsageError("--show-data: shows data, and --redact-salt hides them; leave one of them out")

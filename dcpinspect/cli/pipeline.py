@@ -106,7 +106,7 @@ def check(
     has_messages = any(part.rows for part in manifest.parts)
     lacking = "" if found else checking.lacks(choice, whole, whole.links)
     is_checked = has_messages and not lacking
-    with opened(result.output, format_, [one.unit.path for one in manifest.units]) as file:
+    with opened(result.output, format_, [capture.unit.path for capture in manifest.units]) as file:
         report = checking.report_of(
             checking.Checked(found, rules, whole.files, whole.links, whole, damage(manifest), is_checked=is_checked),
             choice,
@@ -140,11 +140,11 @@ def report(
     from dcpinspect.spark.report import of_pipeline
     from dcpinspect.spark.whole import compared
 
-    chosen = result.format()
+    report_format = result.format()
     manifest = Manifest.newest(out).with_salt(salt_file)
     source = of_pipeline(compared(manifest, options.Decryption().secrets()))
-    with opened(result.output, TEXT, [one.unit.path for one in manifest.units]) as file:
-        file.put(written(chosen.value, source))
+    with opened(result.output, TEXT, [capture.unit.path for capture in manifest.units]) as file:
+        file.put(written(report_format, source))
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,9 +14,12 @@ from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import TEXT
 
+if TYPE_CHECKING:
+    from dcpinspect.report.written import ReportFormat
 
-class ReportFormat(StrEnum):
-    """Format of a report."""
+
+class FormatName(StrEnum):
+    """A name of a format of reports."""
 
     HTML = "html"
     MARKDOWN = "markdown"
@@ -32,18 +35,18 @@ class Result(Choices):
         typer.Option("-o", "--output", metavar="FILE", help="Write to this file: .html or .md. Markdown may go to the terminal."),
     ] = None
     format_name: Annotated[
-        ReportFormat | None, typer.Option("--format", "-f", show_default=False, help="By default, the name of the file chooses it.")
+        FormatName | None, typer.Option("--format", "-f", show_default=False, help="By default, the name of the file chooses it.")
     ] = None
 
     def format(self) -> ReportFormat:
         """Returns the format that is asked for, by option or by the name of the file. Raises UsageError."""
         from dcpinspect.report.written import format_of
 
-        if self.format_name is ReportFormat.HTML and self.output is None:
+        if self.format_name is FormatName.HTML and self.output is None:
             raise UsageError("--format html: name a file with -o, as in -o report.html, or -o - for standard output")
         if self.format_name is not None:
-            return ReportFormat.MARKDOWN if self.format_name is ReportFormat.MD else self.format_name
-        return ReportFormat.MARKDOWN if self.output is None or self.output in STDOUT else ReportFormat(format_of(self.output))
+            return "html" if self.format_name is FormatName.HTML else "markdown"
+        return "markdown" if self.output is None or self.output in STDOUT else format_of(self.output)
 
 
 def report(
@@ -69,5 +72,5 @@ def report(
             for batch in interrupts.batches(reading.capture, store.fill(reading)):
                 statistics.feed(batch)
             source = of_reading(reading, store, statistics.charts)
-            target.put(written(report_format.value, source))
+            target.put(written(report_format, source))
         return remarks(reading, stats=input_.stats, checks=True)

@@ -95,7 +95,7 @@ class Framer:
     def resumed(cls, known_streams: KnownStreams, messages: int, release: int, *, is_producing: bool) -> Framer:
         """Returns a framer that has framed so many bytes of messages from the first byte on, and nothing else; packet ``release`` brought
         the first. ``is_producing``: some of them are messages that a producer sends in streams."""
-        framer = cls(known=known_streams)
+        framer = cls(known_streams=known_streams)
         framer._begun, framer._recogniser = True, None
         framer.account.messages = messages
         framer._producing = is_producing

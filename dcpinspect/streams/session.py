@@ -124,7 +124,7 @@ class Session:
         """The versions that the server may have, by what it said on this connection."""
         implied_status = "success" if self.consumer == 1 else None  # a server that consumes asks for what it knows
         controls = ((key, control.value, implied_status or control.status) for key, control in self.controls.items())
-        return versions.shown(self.server_version, self.features_asked, self.features, controls)
+        return versions.possible_versions(self.server_version, self.features_asked, self.features, controls)
 
     @property
     def may_hide_seqnos(self) -> bool:
