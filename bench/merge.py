@@ -30,7 +30,7 @@ from bench.captures import CLIENT, SERVER, START_NS, Writer
 from bench.pipeline import Measured
 from bench.read import row
 from dcpinspect.protocol.encode import encode
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.spark import pipeline
 
 ROLLED, LOST, ENDED = 3, 11, 19

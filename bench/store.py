@@ -19,14 +19,16 @@ from pathlib import Path
 
 from bench.captures import make
 from bench.read import row, timed
-from dcpinspect.reading import Reading
-from dcpinspect.store.store import Store
+from dcpinspect.reading.reading import Reading
+from dcpinspect.reading.store.store import Store
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 
-READING = "import sys; from dcpinspect.reading import Reading\nwith Reading([sys.argv[1]]) as reading:\n    for _ in reading: pass\n"
+READING = (
+    "import sys; from dcpinspect.reading.reading import Reading\nwith Reading([sys.argv[1]]) as reading:\n    for _ in reading: pass\n"
+)
 FILLING = (
-    "import sys; from dcpinspect.reading import Reading; from dcpinspect.store.store import Store\n"
+    "import sys; from dcpinspect.reading.reading import Reading; from dcpinspect.reading.store.store import Store\n"
     "store = Store()\n"
     "with Reading([sys.argv[1]], keeper=store) as reading:\n"
     "    for _ in store.fill(reading): pass\n"

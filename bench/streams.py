@@ -18,9 +18,11 @@ from bench.captures import make
 from bench.read import row, timed
 
 DCPINSPECT = [sys.executable, "-m", "dcpinspect"]
-READING = "import sys; from dcpinspect.reading import Reading\nwith Reading([sys.argv[1]]) as reading:\n    for _ in reading: pass\n"
+READING = (
+    "import sys; from dcpinspect.reading.reading import Reading\nwith Reading([sys.argv[1]]) as reading:\n    for _ in reading: pass\n"
+)
 TABLES = (
-    "import sys; from dcpinspect.reading import Reading\n"
+    "import sys; from dcpinspect.reading.reading import Reading\n"
     "with Reading([sys.argv[1]], track=True) as reading:\n"
     "    for _ in reading: pass\n"
     "    tables = reading.tables\n"

@@ -38,7 +38,7 @@ LOADING = (
     "from dcpinspect.tui.inspection import Inspection\n"
     "inspection = Inspection([sys.argv[1]])\n"
     "inspection.load(lambda: None)\n"
-    "from dcpinspect.growing import give_back; give_back()\n"
+    "from dcpinspect.arrays import give_back; give_back()\n"
     "print([line for line in Path('/proc/self/status').read_text().splitlines() if line.startswith('RssAnon')][0].split()[1])\n"
     "inspection.close()\n"
 )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal
 
-    from dcpinspect.recording import Decoded, Recording, Text
+    from dcpinspect.api import Decoded, Recording, Text
 
 __all__ = ["__version__", "decode", "explain", "open"]
 
@@ -38,7 +38,7 @@ def open(  # noqa: A001 - as in gzip.open: it is called with the name of the pac
     Raises CaptureError when nothing can be read, UsageError for a port that is none. Both, as all errors of this package, are
     ``dcpinspect.errors.DcpInspectError``; the text of each is one line that says what is wrong, where, and what to do.
     """
-    from dcpinspect.recording import Recording  # deferred: NumPy, Arrow and the decoder, 0.4 s
+    from dcpinspect.api import Recording  # deferred: NumPy, Arrow and the decoder, 0.4 s
 
     return Recording(paths, port=port, keep=keep, keylog=keylog, tls_search=tls_search)
 
@@ -49,7 +49,7 @@ def decode(data: bytes) -> list[Decoded]:
     The last one is where no message follows, so it may be damaged or cut; its ``message.problems`` say so. Whether keys begin with a
     collection id is guessed from their bytes.
     """
-    from dcpinspect.recording import decode  # deferred, as above
+    from dcpinspect.api import decode  # deferred, as above
 
     return decode(data)
 
@@ -59,6 +59,6 @@ def explain(what: str | int) -> Text:
 
     Raises UsageError, with what may have been meant.
     """
-    from dcpinspect.recording import explain  # deferred, as above
+    from dcpinspect.api import explain  # deferred, as above
 
     return explain(what)

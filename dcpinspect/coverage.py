@@ -14,11 +14,11 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Mask, Rows
-from dcpinspect.protocol.evidence import ConnectionEvidence
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask, RowNumbers
 from dcpinspect.protocol.foreign import HTTP, NAMES, TLS
 from dcpinspect.protocol.framed import BAD_MAGIC, FramingAccount, FramingSizes
-from dcpinspect.records import dataclass
+from dcpinspect.protocol.framing_evidence import ConnectionEvidence
 from dcpinspect.tables.messages import Endpoints
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.connections import PLAIN_PORT, TLS_PORT
@@ -95,25 +95,25 @@ class DirectionCoverage:
 class Sizes(NamedTuple):
     """The bytes of directions, as columns with the fields of ``DirectionCoverage``: there may be very many, of which few are looked at."""
 
-    connection: Rows
-    direction: Rows
+    connection: RowNumbers
+    direction: RowNumbers
     is_own: Mask
     """False for another protocol on a port that was not requested."""
-    captured: Rows
-    unique: Rows
-    duplicate: Rows
-    late: Rows
-    filled: Rows
-    decoded: Rows
-    skipped: Rows
-    unfinished: Rows
-    not_decodable: Rows
-    http: Rows
+    captured: RowNumbers
+    unique: RowNumbers
+    duplicate: RowNumbers
+    late: RowNumbers
+    filled: RowNumbers
+    decoded: RowNumbers
+    skipped: RowNumbers
+    unfinished: RowNumbers
+    not_decodable: RowNumbers
+    http: RowNumbers
     """Those of ``not_decodable`` that are HTTP."""
-    tls: Rows
-    missing: Rows
-    cut: Rows
-    holes: Rows
+    tls: RowNumbers
+    missing: RowNumbers
+    cut: RowNumbers
+    holes: RowNumbers
     has_fault: Mask
     """Whether there is a ``first_fault``."""
 
@@ -266,7 +266,7 @@ class Coverage:
 
 AccountOf = Callable[[int, int], FramingAccount]
 """Returns the account of framing for a connection and direction, numbered as those of chunks."""
-SizesOf = Callable[[Rows], FramingSizes]
+SizesOf = Callable[[RowNumbers], FramingSizes]
 """Returns the accounts of many directions; the number of each is 2 * (connection - 1) + direction."""
 
 
@@ -275,7 +275,7 @@ class Directions(Sequence[DirectionCoverage]):
 
     def __init__(
         self,
-        numbers: Rows,
+        numbers: RowNumbers,
         transport: Reassembler,
         endpoints: Endpoints,
         account_of: AccountOf,
@@ -295,7 +295,7 @@ class Directions(Sequence[DirectionCoverage]):
         """Returns the directions without those of some connections."""
         return self._like(self._numbers[~np.isin(self._numbers, list(connections))])
 
-    def _like(self, numbers: Rows) -> Directions:
+    def _like(self, numbers: RowNumbers) -> Directions:
         return Directions(numbers, self._transport, self._endpoints, self._account_of, self._sizes_of, self._evidence, self._tls)
 
     def __len__(self) -> int:

@@ -14,7 +14,7 @@ import resource
 from typing import ClassVar
 
 from dcpinspect import ownership
-from dcpinspect.escape import cells, clip, escape
+from dcpinspect.text import cells, clip, escape
 
 
 class DcpInspectError(Exception):

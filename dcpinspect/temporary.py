@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.errors import SpoolError
-from dcpinspect.escape import escape
 from dcpinspect.ownership import check_around
+from dcpinspect.text import escape
 
 LARGE = 8 << 20
 """Size in bytes from which on a file for a table is worth it."""

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.byte_source import ByteSource
 from dcpinspect.capture.open import open_capture
-from dcpinspect.capture.source import ByteSource
 from dcpinspect.protocol.framed import Framed, FramingAccount
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import KnownStreams

@@ -21,10 +21,10 @@ import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
-from dcpinspect.engine import Engine
 from dcpinspect.protocol.framed import Framed
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import KnownStreams
+from dcpinspect.reading.engine import Engine
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.chunk import StreamChunk
 from dcpinspect.transport.connections import endpoint_text, halves

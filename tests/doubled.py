@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from tests.builders import COOKED, COOKED_2, ETHERNET, LOOP, NULL, RAW, SYN, Recorded, pcap
 
 Doubled = Callable[[Iterable[Recorded]], list[Recorded]]

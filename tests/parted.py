@@ -12,13 +12,13 @@ import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, FileDamage
-from dcpinspect.parts import SET_APART, Merged, Part, judged, merged, merged_apart, shown
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.reading import Reading
-from dcpinspect.resuming import go_on, put_aside
+from dcpinspect.reading.joining import SET_APART, Merged, Part, judged, merged, merged_apart, shown
+from dcpinspect.reading.reading import Reading
+from dcpinspect.reading.resuming import go_on, put_aside
 from dcpinspect.streams.events import EventQuery, FoundEvents
-from dcpinspect.tables.records import Records
+from dcpinspect.tables.record_tables import Records
 from dcpinspect.transport.connections import AddressPairs
 from dcpinspect.transport.headers import CLASS_NAMES, UNUSUAL, HeaderParser
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.coverage import Coverage, DirectionCoverage, Sizes
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.headers import CLASS_NAMES
 from tests import builders
 from tests.builders import Conversation, Recorded

@@ -8,7 +8,7 @@ import pytest
 
 from dcpinspect import errors
 from dcpinspect.errors import CaptureError, DamagedCapture, DcpInspectError, PlacedError, UsageError, memory_ended
-from dcpinspect.escape import cells
+from dcpinspect.text import cells
 
 
 def test_every_exception_has_the_one_root() -> None:

@@ -46,7 +46,7 @@ import sys
 for name in ("numba", "llvmlite"):
     sys.modules[name] = None
 from dcpinspect.cli.main import main
-from dcpinspect.gathering import copy_pieces
+from dcpinspect.kernels.gathering import copy_pieces
 status = main(["read", {TOUR!r}])
 assert copy_pieces.is_compiled
 assert main.__code__.co_filename.startswith({str(tmp_path)!r})

@@ -12,8 +12,8 @@ import typer
 
 from dcpinspect.cli.main import DeferredCommand, program
 from dcpinspect.findings.registry import RULES
-from dcpinspect.render.glossary import GLOSSARY
-from dcpinspect.tui.keys import KEYS
+from dcpinspect.output.render.glossary import GLOSSARY
+from dcpinspect.tui.key_bindings import KEYS
 from tests.catalogue import each
 from tests.wording import banned, chains_of_colons, sentences, too_long, unclear
 

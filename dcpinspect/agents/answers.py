@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from dcpinspect.export.bounded import fitted, size_of
+from dcpinspect.output.export.bounded import fitted, size_of
 
 USUAL = 8000
 """Number of characters of an answer, unless a question says otherwise."""

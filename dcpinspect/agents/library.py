@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock, Thread
 
+from dcpinspect.api import Recording
 from dcpinspect.capture.folders import captures_in, with_folders
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.recording import Recording
+from dcpinspect.text import escape
 
 MOST_KEPT = 8
 """Number of readings that are kept. Each has 80 bytes a message in a folder for temporary files."""

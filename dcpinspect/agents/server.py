@@ -23,7 +23,7 @@ from dcpinspect.agents.answers import Answer
 from dcpinspect.agents.library import Library, Question
 from dcpinspect.agents.tools import INSTRUCTIONS, Tools
 from dcpinspect.errors import DcpInspectError, memory_ended
-from dcpinspect.export.json_table import plain_json
+from dcpinspect.output.export.json_table import plain_json
 
 TOOLS = ("info", "findings", "vbucket", "table", "messages", "message", "sql", "explain")
 _REPORTED_S = 0.5

@@ -10,19 +10,18 @@ from pydantic import Field
 
 from dcpinspect.agents.answers import USUAL, Answer, Entry, answer, short
 from dcpinspect.agents.library import Library, Question
+from dcpinspect.api import Recording, explain
 from dcpinspect.errors import DamagedCapture, UsageError
-from dcpinspect.escape import escape
-from dcpinspect.export.json_table import plain_json, rfc3339
 from dcpinspect.findings.finding import Finding, connections_of, ranges
 from dcpinspect.findings.record import CONTRACTS
 from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.recording import Recording, explain
-from dcpinspect.render.events import folded
-from dcpinspect.render.lines import summary
-from dcpinspect.suggest import did_you_mean
+from dcpinspect.output.export.json_table import plain_json, rfc3339
+from dcpinspect.output.render.event_lines import folded
+from dcpinspect.output.render.message_lines import summary
 from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter
 from dcpinspect.tables.schema import column_name
+from dcpinspect.text import did_you_mean, escape
 
 INSTRUCTIONS = """\
 Reads packet captures of Couchbase's Database Change Protocol (DCP). Ask in this order: info, which lists the captures, or says what one \

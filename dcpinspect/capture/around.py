@@ -12,8 +12,8 @@ import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import escape
 
 MIB = 1 << 20
 _PIECE_BYTES = MIB

@@ -274,7 +274,7 @@ class _Zstd:
     """
 
     def __init__(self) -> None:
-        from dcpinspect.zstd import zstd  # deferred: rarely needed
+        from dcpinspect.capture.zstd import zstd  # deferred: rarely needed
 
         self._error = zstd.ZstdError
         self._frame = zstd.ZstdDecompressor()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 READ = {
     0: "NULL, loopback of BSD and macOS",

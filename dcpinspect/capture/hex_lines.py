@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 CLIENT, SERVER = ("192.0.2.1", 50_000), ("192.0.2.2", 11_210)
 """Ends of a connection whose addresses are not in the text: addresses for documentation (RFC 5737), and the server's usual port."""

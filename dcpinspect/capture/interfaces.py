@@ -15,12 +15,12 @@ from typing import Any, Protocol
 
 from dcpinspect.capture import kernel_filter
 from dcpinspect.capture.packet_socket import HAS_RINGS, LINK_TYPES, MOST, PacketSocket, cooked_socket
+from dcpinspect.capture.packet_walk import MAX_PACKET
 from dcpinspect.capture.scapy_socket import ScapySocket
-from dcpinspect.capture.walk import MAX_PACKET
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.escape import escape
 from dcpinspect.kernels.kernel import Octets
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import escape
 
 ANY = "any"
 _NO_RING = (errno.ENOPROTOOPT, errno.EOPNOTSUPP, errno.EINVAL)

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 
 from dcpinspect.capture.encapsulations import TUNNEL_PORTS
-from dcpinspect.capture.walk import MAX_PACKET
+from dcpinspect.capture.packet_walk import MAX_PACKET
 
 ETHERNET, RAW_IP = 1, 101
 

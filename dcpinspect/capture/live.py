@@ -18,18 +18,18 @@ from typing import Any, BinaryIO, NoReturn, Self
 from dcpinspect import errors
 from dcpinspect.capture import rights
 from dcpinspect.capture.batch import PacketBatch, pause
+from dcpinspect.capture.byte_source import Window
 from dcpinspect.capture.clock import EVERY_S, CaptureClock
 from dcpinspect.capture.open import CaptureFile, FileDamage
+from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.capture.packing import Packer
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.recorded_files import Limits
 from dcpinspect.capture.recorder import MIB, OF_READER, Wishes
-from dcpinspect.capture.source import Window
-from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.temporary import at_end, new_folder, not_at_end, remove
+from dcpinspect.text import escape
 
 BATCH_BYTES = 4 * MIB
 """Number of bytes read at once: few, so that Ctrl-C need not wait long."""

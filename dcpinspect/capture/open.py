@@ -13,19 +13,19 @@ from typing import Self
 import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch, pause
+from dcpinspect.capture.byte_source import STDIN, ByteSource, Storage, Window
 from dcpinspect.capture.clock import CaptureClock
 from dcpinspect.capture.encapsulations import Unread
 from dcpinspect.capture.folders import Inside, with_folders
 from dcpinspect.capture.mended import CERTAIN, NO_TERMINAL
 from dcpinspect.capture.no_capture import HEAD, what_it_is
+from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS, Format, InterfaceCounts, Walk
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
-from dcpinspect.capture.source import STDIN, ByteSource, Storage, Window
 from dcpinspect.capture.stores import is_uri
-from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS, Format, InterfaceCounts, Walk
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import escape
 
 BATCH_BYTES = 12 << 20
 """Number of bytes read at once. With 16 MiB ten million messages are written 3 % sooner and take 70 MiB more, with 8 MiB 11 % later and 50

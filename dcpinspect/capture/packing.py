@@ -64,7 +64,7 @@ class Packer:
             import gzip  # deferred, as zstd: few ask for it
 
             return gzip.GzipFile("", "wb", 6, file)
-        from dcpinspect.zstd import zstd
+        from dcpinspect.capture.zstd import zstd
 
         return zstd.ZstdFile(file, "wb")
 

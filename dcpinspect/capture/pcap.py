@@ -9,7 +9,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Bytes
 from dcpinspect.capture.encapsulations import Unread, unread
-from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk
+from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk
 from dcpinspect.kernels.kernel import Ints, Octets, be32, kernel, le32
 
 FILE_HEADER = 24

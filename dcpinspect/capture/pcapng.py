@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.encapsulations import Unread, unread
-from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk, no_packets
+from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk, no_packets
 from dcpinspect.kernels.kernel import Ints, Octets, be32, inline, kernel, le32, step
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 SECTION = 0x0A0D0D0A
 INTERFACE = 1

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from dcpinspect import __version__
 from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PACKET
 from dcpinspect.capture.pcapng import COMMENT, ENHANCED_PACKET, INTERFACE, SECRETS, SECTION, STATISTICS, TLS_KEY_LOG, comments_of
-from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET
 from dcpinspect.kernels.kernel import Ints, Octets, copy, kernel
 
 MAX_COMMENT = 0xFFFC

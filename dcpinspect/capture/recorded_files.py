@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dcpinspect.capture import rights
+from dcpinspect.capture.packet_walk import MAX_PACKET
 from dcpinspect.capture.packing import remove
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
-from dcpinspect.capture.walk import MAX_PACKET
 from dcpinspect.errors import OutputError
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 EVERYTHING = 1 << 62
 """Stands for any number of bytes, or packets."""

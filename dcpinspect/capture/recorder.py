@@ -23,13 +23,13 @@ from dcpinspect.capture import rights
 from dcpinspect.capture.interfaces import OpenInterface, PacketSource, interface_drops, interfaces, open_interface
 from dcpinspect.capture.kernel_filter import expression
 from dcpinspect.capture.packet_socket import RETIRE_MS
+from dcpinspect.capture.packet_walk import MAX_PACKET
 from dcpinspect.capture.recorded_files import EVERYTHING, Limits, NoRoom, RecordedFiles
 from dcpinspect.capture.ring import MOST_GROWN
-from dcpinspect.capture.walk import MAX_PACKET
 from dcpinspect.errors import CaptureError, DcpInspectError, OutputError, UsageError
-from dcpinspect.escape import escape
 from dcpinspect.kernels.kernel import Octets
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import escape
 
 MIB = 1 << 20
 OUT_BYTES = 4 * MIB

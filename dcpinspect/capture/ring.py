@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.capture.walk import MAX_PACKET
+from dcpinspect.capture.packet_walk import MAX_PACKET
 from dcpinspect.kernels.kernel import Ints, Octets, copy, inline, kernel, octet, step
 
 COOKED_BYTES = 20

@@ -9,7 +9,7 @@ import numpy as np
 
 from dcpinspect.capture.kernel_filter import ETHERNET
 from dcpinspect.capture.packet_socket import MOST
-from dcpinspect.capture.walk import MAX_PACKET
+from dcpinspect.capture.packet_walk import MAX_PACKET
 from dcpinspect.kernels.kernel import Octets
 
 

@@ -18,8 +18,8 @@ from dcpinspect.capture.packet_socket import MOST
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng_writer import packet_blocks
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.escape import escape
 from dcpinspect.kernels.kernel import Octets
+from dcpinspect.text import escape
 
 READ_BYTES = 1 << 20
 START_S = 60.0

@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
-from dcpinspect.escape import clip, one_line
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import clip, one_line
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

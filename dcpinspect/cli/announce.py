@@ -9,10 +9,10 @@ from dcpinspect.cli.teller import Manner, Scene, Teller
 from dcpinspect.cli.terminal import columns_asked
 
 if TYPE_CHECKING:
-    from dcpinspect.export.formats import Format
-    from dcpinspect.export.target import Target
+    from dcpinspect.output.export.formats import Format
+    from dcpinspect.output.export.target import Target
     from dcpinspect.protocol.redact import Redactor
-    from dcpinspect.reading import Reading
+    from dcpinspect.reading.reading import Reading
 
 
 class Announcer:
@@ -37,8 +37,8 @@ class Announcer:
 
     def end(self, *, is_whole: bool) -> None:
         """Writes all findings, including those that were told before. ``is_whole``: whether the reading came to its end."""
-        from dcpinspect.render.findings import report_lines  # deferred: most users who read messages do not need it
-        from dcpinspect.render.verdict import LookedAt, damage
+        from dcpinspect.output.render.finding_text import report_lines  # deferred: most users who read messages do not need it
+        from dcpinspect.output.render.verdict import LookedAt, damage
 
         findings = self._reading.findings(is_whole=is_whole)
         files = [file.name for file in self._reading.capture.files]

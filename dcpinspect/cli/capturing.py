@@ -18,14 +18,14 @@ from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, OutputError, UsageError
-from dcpinspect.escape import escape
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from dcpinspect.capture.live import LiveCapture
     from dcpinspect.capture.recorded_files import Limits
     from dcpinspect.capture.recorder import Wishes
-    from dcpinspect.engine import Keeper
-    from dcpinspect.reading import Reading
+    from dcpinspect.reading.engine import Keeper
+    from dcpinspect.reading.reading import Reading
 
 MIB = 1 << 20
 _UNITS = {"": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
@@ -160,7 +160,7 @@ class Capturing(Choices):
 def _limits(option: str, texts: Sequence[str] | None, kinds: Sequence[str]) -> tuple[Limits, int | None]:
     """Returns the limits in texts such as ``filesize:100MB``, and the value of the other kind in ``known``. Raises UsageError."""
     from dcpinspect.capture.recorded_files import Limits
-    from dcpinspect.suggest import did_you_mean
+    from dcpinspect.text import did_you_mean
 
     size = packets = other_limit = None
     seconds = None
@@ -261,7 +261,7 @@ class Interfaces:
     @contextmanager
     def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
         """Yields a reading that lasts until Ctrl-C, a limit, or the end of the interfaces."""
-        from dcpinspect.reading import Reading
+        from dcpinspect.reading.reading import Reading
 
         capture = self.capture(extra_ports, find_ports=find_ports, tell=complain)
         with (

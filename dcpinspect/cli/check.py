@@ -16,23 +16,23 @@ from dcpinspect.cli.remarks import UNCHECKED, remarks
 from dcpinspect.cli.subset import EvidenceFile, EvidencePackets
 from dcpinspect.cli.terminal import columns_asked, complain, put_folded
 from dcpinspect.errors import UsageError
-from dcpinspect.export.formats import FORMATS, SARIF, Format, ReportFormat, TableFormat
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.export.formats import FORMATS, SARIF, Format, ReportFormat, TableFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dcpinspect.cli.choosing import Choosing
-    from dcpinspect.export.formats import Painter
-    from dcpinspect.export.target import Target
     from dcpinspect.findings.finding import Finding
     from dcpinspect.findings.lint import Verdict
-    from dcpinspect.logs.evidence import LogEvidence
-    from dcpinspect.logs.reading import LogReading
-    from dcpinspect.parts import Merged
+    from dcpinspect.findings.logs.log_evidence import LogEvidence
+    from dcpinspect.findings.logs.log_reading import LogReading
+    from dcpinspect.output.export.formats import Painter
+    from dcpinspect.output.export.target import Target
     from dcpinspect.protocol.redact import Redactor
-    from dcpinspect.reading import Reading
-    from dcpinspect.streams.links import Link
+    from dcpinspect.reading.joining import Merged
+    from dcpinspect.reading.reading import Reading
+    from dcpinspect.streams.tcp_facts import Link
 
 if TYPE_CHECKING:
     CheckFormat = str
@@ -186,7 +186,7 @@ class _Asked:
 def _evidence(logs: Sequence[str], checkpoints: Sequence[str], redactor: Redactor | None) -> LogEvidence | None:
     if not logs and not checkpoints:
         return None
-    from dcpinspect.logs.evidence import LogEvidence  # deferred: few checks have logs
+    from dcpinspect.findings.logs.log_evidence import LogEvidence  # deferred: few checks have logs
 
     return LogEvidence.read(logs, checkpoints, redactor)
 
@@ -194,10 +194,10 @@ def _evidence(logs: Sequence[str], checkpoints: Sequence[str], redactor: Redacto
 def _check(captures: Sequence[str], request: _Asked, packets: EvidenceFile | None, input_: options.Input) -> int:
     """Checks captures. Returns the exit status."""
     # deferred: NumPy and the decoder, which --help and completion do not need
+    from dcpinspect.arrays import give_back
     from dcpinspect.capture.open import open_capture
-    from dcpinspect.growing import give_back
-    from dcpinspect.reading import Reading
-    from dcpinspect.render.verdict import damage
+    from dcpinspect.output.render.verdict import damage
+    from dcpinspect.reading.reading import Reading
 
     result, ports = request.result, input_.ports.chosen()
     keeper = packets.keeper() if packets is not None else None
@@ -319,12 +319,12 @@ def report_of(
     ``verdicts``: recommendations to clients, and whether they follow them; None if not asked for. ``effects``: text shows effects below
     their causes, and everything else.
     """
-    from dcpinspect.export.sarif import sarif_log
     from dcpinspect.findings.record import finding_records
     from dcpinspect.findings.registry import RULES
-    from dcpinspect.render.findings import report_lines
-    from dcpinspect.render.lint import lint_lines
-    from dcpinspect.render.verdict import LookedAt
+    from dcpinspect.output.export.sarif import sarif_log
+    from dcpinspect.output.render.finding_text import report_lines
+    from dcpinspect.output.render.lint_text import lint_lines
+    from dcpinspect.output.render.verdict import LookedAt
 
     findings, rules, files, links, reading = checked.found, checked.rules, checked.files, checked.links, checked.reading
     span = choice.time.bounds if choice.time is not None else None

@@ -11,15 +11,15 @@ import typer
 from dcpinspect.cli import options
 from dcpinspect.cli.choices import Choices
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.findings.finding import Finding
     from dcpinspect.findings.within import Within
-    from dcpinspect.reading import Reading
-    from dcpinspect.streams.links import Link
+    from dcpinspect.reading.reading import Reading
+    from dcpinspect.streams.tcp_facts import Link
     from dcpinspect.tables.filter import Filter
     from dcpinspect.tables.times import TimeSpan
 

@@ -10,7 +10,7 @@ import typer
 from dcpinspect.errors import DcpInspectError
 
 if TYPE_CHECKING:
-    from dcpinspect.tables.records import RecordTable
+    from dcpinspect.tables.record_tables import RecordTable
 
 
 def opcodes(incomplete: str) -> list[str]:
@@ -60,9 +60,9 @@ def sort_columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def tables_of(ctx: typer.Context) -> Sequence[RecordTable]:
     """Returns the tables of which a command prints one; for commands that print no messages."""
-    from dcpinspect.comparison.contracts import DIFFERENCES, PATHS
+    from dcpinspect.diff.difference_columns import DIFFERENCES, PATHS
+    from dcpinspect.findings.logs.log_events import LOG_EVENTS
     from dcpinspect.findings.record import FINDINGS
-    from dcpinspect.logs.events import LOG_EVENTS
     from dcpinspect.streams.contracts import BY_TABLE
 
     tables = {
@@ -103,8 +103,8 @@ def families(incomplete: str) -> list[str]:
 def words(incomplete: str) -> list[str]:
     """Returns all names that explain knows."""
     from dcpinspect.findings.registry import RULES
+    from dcpinspect.output.render.glossary import GLOSSARY
     from dcpinspect.protocol.control_keys import CONTROL_KEYS
-    from dcpinspect.render.glossary import GLOSSARY
 
     glossary_words = {word for meanings in GLOSSARY.values() for word in meanings}
     return sorted(

@@ -32,9 +32,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
-from dcpinspect.suggest import did_you_mean
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import did_you_mean, escape
 
 VARIABLE = "DCPINSPECT_CONFIG"
 MAX_SIZE = 1 << 20

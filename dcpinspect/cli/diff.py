@@ -20,9 +20,9 @@ from dcpinspect.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dcpinspect.comparison.side import ComparisonSide
-    from dcpinspect.reading import Reading
-    from dcpinspect.store.spool import Spool
+    from dcpinspect.diff.reading_side import ComparisonSide
+    from dcpinspect.reading.reading import Reading
+    from dcpinspect.reading.store.spool import Spool
     from dcpinspect.tables.select import Selection
 
 DIFFERENT = 1
@@ -83,21 +83,21 @@ def diff(
 ) -> int:
     """Compare two readings of the same streams: which events only one side has, why, and which differ. Exit status 1 if they differ."""
     # deferred: DuckDB and the decoder, which --help and completion do not need
-    from dcpinspect.comparison import contracts
-    from dcpinspect.comparison.differences import Comparison
-    from dcpinspect.comparison.paths import paths as paths_of
-    from dcpinspect.reading import Reading
-    from dcpinspect.render import differences as render
-    from dcpinspect.store.spool import Spool
+    from dcpinspect.diff import difference_columns
+    from dcpinspect.diff.differences import Comparison
+    from dcpinspect.diff.network_paths import paths as paths_of
+    from dcpinspect.output.render import difference_text as render
+    from dcpinspect.reading.reading import Reading
+    from dcpinspect.reading.store.spool import Spool
     from dcpinspect.tables.select import Selection
 
     files, connections, format_ = sides.files(), sides.connections(), result.format(context)
-    name, records = ("paths", contracts.PATHS) if paths else ("differences", contracts.DIFFERENCES)
+    name, records = ("paths", difference_columns.PATHS) if paths else ("differences", difference_columns.DIFFERENCES)
     view = table.view(records, name, context.obj, vbucket=vbucket)
     redactor, ports = redaction.redactor(), input_.ports.chosen()
     with closing(Spool()) as spool, Comparison(spool) as comparison, opened(result.output, format_, [*files[0], *files[1]]) as target:
         read = []
-        for letter, names, numbers in zip(contracts.SIDES, files, connections, strict=True):
+        for letter, names, numbers in zip(difference_columns.SIDES, files, connections, strict=True):
             reading = Reading(names, **ports)
             reading.track(redactor)
             selection = Selection(vbuckets=tuple(view.selection.vbuckets), connections=tuple(numbers))
@@ -127,7 +127,7 @@ def diff(
 
 def _side(letter: str, reading: Reading, spool: Spool, selection: Selection, *, wants_bar: bool) -> ComparisonSide:
     """Returns a side that is read to its end."""
-    from dcpinspect.comparison.side import ComparisonSide
+    from dcpinspect.diff.reading_side import ComparisonSide
 
     side, capture = ComparisonSide(letter, reading, spool), reading.capture
     bar = progress(f"reading {letter.upper()}", lambda: capture.position, capture.size, wanted=wants_bar)
@@ -138,7 +138,7 @@ def _side(letter: str, reading: Reading, spool: Spool, selection: Selection, *, 
 
 def _refuse_nothing(sides: list[ComparisonSide], connections: Sequence[Sequence[range]]) -> None:
     """Raises UsageError for a side without streams, or without the connections that are asked for."""
-    from dcpinspect.render.coverage import nothing_found  # deferred, as above
+    from dcpinspect.output.render.coverage_text import nothing_found  # deferred, as above
 
     for side, numbers in zip(sides, connections, strict=True):
         if reason := no_such_connections(side.reading, numbers):

@@ -33,7 +33,7 @@ def explain(
 
     from dcpinspect.cli import terminal
     from dcpinspect.errors import UsageError
-    from dcpinspect.render.explain import explained
+    from dcpinspect.output.render.explanation import explained
 
     pasted = sys.stdin.buffer.read(MAX_PASTE + 1) if what == ["-"] else b""
     if len(pasted) > MAX_PASTE:

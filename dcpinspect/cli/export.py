@@ -13,10 +13,10 @@ from dcpinspect.cli.output import STDOUT
 from dcpinspect.cli.read import Files, MessageChoices, show
 from dcpinspect.cli.subset import Packets
 from dcpinspect.cli.terminal import complain
-from dcpinspect.escape import escape
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
-    from dcpinspect.reading import Reading
+    from dcpinspect.reading.reading import Reading
 
 
 class _Exported(Files):

@@ -11,7 +11,7 @@ from dcpinspect.cli.output import opened
 from dcpinspect.cli.remarks import no_such_connections, refuse_unless_damaged, remarks
 
 if TYPE_CHECKING:
-    from dcpinspect.reading import Reading
+    from dcpinspect.reading.reading import Reading
 
 
 def follow(
@@ -30,9 +30,9 @@ def follow(
     The captures come first, the number of the connection last.
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
-    from dcpinspect.export.formats import TEXT
-    from dcpinspect.reading import Reading
-    from dcpinspect.render.conversation import Conversation, heading
+    from dcpinspect.output.export.formats import TEXT
+    from dcpinspect.output.render.conversation_text import Conversation, heading
+    from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.select import Selection
 
     span = times.span(captures)
@@ -63,7 +63,7 @@ def _facts(reading: Reading, connection: int) -> dict[str, str | None]:
 
 def _absent(reading: Reading, connection: int) -> str:
     """Returns why there is nothing to show of a connection."""
-    from dcpinspect.render.coverage import foreign
+    from dcpinspect.output.render.coverage_text import foreign
 
     for direction in reading.coverage.where(lambda all_: all_.connection == connection):
         protocol = foreign(direction.protocol, reading.coverage, connection)

@@ -9,12 +9,12 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import opened
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.export.formats import ReportFormat
+from dcpinspect.output.export.formats import ReportFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dcpinspect.export.formats import Painter
+    from dcpinspect.output.export.formats import Painter
 
 
 def info(
@@ -26,9 +26,9 @@ def info(
 ) -> int:
     """Print what is in captures: times, clients and servers, buckets, vbuckets, how complete, and what to run next."""
     # deferred: NumPy and the decoder, which --help and completion do not need
-    from dcpinspect.overview import overview, overview_records
-    from dcpinspect.reading import Reading
-    from dcpinspect.render.info import info_lines
+    from dcpinspect.output.overview import overview, overview_records
+    from dcpinspect.output.render.info_text import info_lines
+    from dcpinspect.reading.reading import Reading
 
     format_ = result.format(context)
     redactor = redaction.redactor()

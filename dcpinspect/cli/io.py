@@ -10,12 +10,12 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import opened
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
-from dcpinspect.export.formats import ReportFormat
+from dcpinspect.output.export.formats import ReportFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dcpinspect.export.formats import Painter
+    from dcpinspect.output.export.formats import Painter
 
 
 def io(
@@ -35,10 +35,10 @@ def io(
 ) -> int:
     """Count messages and bytes by command over time: a row for each span of time, and a chart for each command."""
     # deferred: NumPy and the decoder, which --help and completion do not need
-    from dcpinspect.counting import count_once
-    from dcpinspect.reading import Reading
-    from dcpinspect.render.io import io_lines
-    from dcpinspect.tables.io import Intervals
+    from dcpinspect.output.counting import count_once
+    from dcpinspect.output.render.io_text import io_lines
+    from dcpinspect.reading.reading import Reading
+    from dcpinspect.tables.io_series import Intervals
     from dcpinspect.tables.times import length as length_of
 
     format_ = result.format(context)

@@ -14,7 +14,7 @@ from dcpinspect.cli.subset import say_what_is_written
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.tui import KEPT_MIB, Keep, Opened, UiOptions, explore, is_terminal
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
+from dcpinspect.text import escape
 
 LOOK_S = 1.0
 """Seconds for which the list of interfaces watches traffic."""

@@ -17,7 +17,7 @@ from dcpinspect.errors import CaptureError, DamagedCapture
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dcpinspect.logs.reading import LogReading
+    from dcpinspect.findings.logs.log_reading import LogReading
 
 Files = Annotated[
     list[str],
@@ -37,8 +37,8 @@ def log(
 ) -> int:
     """Print what the server's log, or its statistics, say of streams."""
     # deferred: NumPy, which --help and completion do not need
-    from dcpinspect.logs.events import LOG_EVENTS, MOST_EVENTS, event_records
-    from dcpinspect.logs.reading import LogReading
+    from dcpinspect.findings.logs.log_events import LOG_EVENTS, MOST_EVENTS, event_records
+    from dcpinspect.findings.logs.log_reading import LogReading
 
     format_ = result.format(context)
     view = table.view(LOG_EVENTS, "log_events", context.obj, vbucket=vbucket)

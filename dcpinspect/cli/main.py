@@ -24,8 +24,7 @@ from dcpinspect.cli import terminal
 from dcpinspect.cli.choices import flat
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import DcpInspectError, UsageError, memory_ended, reason
-from dcpinspect.escape import escape
-from dcpinspect.suggest import did_you_mean
+from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Setting
@@ -338,7 +337,7 @@ def _with_command(arguments: list[str]) -> list[str]:
     if not os.path.exists(first):
         if "." not in first and os.sep not in first:
             return arguments  # an unknown command
-        from dcpinspect.capture.source import missing  # deferred, as every command
+        from dcpinspect.capture.byte_source import missing  # deferred, as every command
 
         raise missing(first)
     if not (os.path.isfile(first) or os.path.isdir(first)):

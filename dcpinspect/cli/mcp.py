@@ -12,7 +12,7 @@ import typer
 from dcpinspect.cli import options
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
+from dcpinspect.text import escape
 
 TOKEN = "DCPINSPECT_MCP_TOKEN"  # noqa: S105 - the name of a variable
 """Variable with the token of ``--http``."""
@@ -48,7 +48,7 @@ def mcp(
         from dcpinspect.agents.server import over_http, server
     except ImportError:
         raise UsageError("mcp needs the package mcp; install dcpinspect[mcp]") from None
-    from dcpinspect.recording import Recording
+    from dcpinspect.api import Recording
     from dcpinspect.transport.tls.keylog import chosen as keys
 
     if show_data and redact_salt is not None:

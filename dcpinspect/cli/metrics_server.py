@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from dcpinspect.metrics import Family, Metrics, Snapshot, Source, Value
-    from dcpinspect.reading import Reading
+    from dcpinspect.cli.exposition import Family, Metrics, Snapshot, Source, Value
+    from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.messages import MessageBatch
 
 WAIT_S = 2.0
@@ -74,7 +74,7 @@ class Exporter:
 
     def serve(self, source: Source) -> Metrics:
         """Serves the numbers of ``source`` from now on; ``look`` makes them."""
-        from dcpinspect.metrics import Metrics  # deferred: NumPy
+        from dcpinspect.cli.exposition import Metrics  # deferred: NumPy
 
         self._metrics = metrics = Metrics(source, with_vbuckets=self._with_vbuckets)
         self._is_wanted = True  # the first packet may come late
@@ -122,7 +122,7 @@ class _Registry:
         """Yields the families that have samples, then those of this process."""
         from prometheus_client import ProcessCollector
 
-        from dcpinspect.metrics import FAMILIES
+        from dcpinspect.cli.exposition import FAMILIES
 
         for family in FAMILIES:
             if family.name in self._latest:
@@ -133,7 +133,7 @@ class _Registry:
 def _metric(family: Family, samples: Iterable[tuple[tuple[str, ...], Value]]) -> Metric:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-    from dcpinspect.metrics import BOUNDS_S, Times
+    from dcpinspect.cli.exposition import BOUNDS_S, Times
 
     if family.kind == "histogram":
         bounds = [*map(str, BOUNDS_S), "+Inf"]

@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import Any, BinaryIO
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import escape
 
 TIMEOUT_S = 60.0
 """Seconds after which a program is killed."""
@@ -109,7 +109,7 @@ class Notifier:
             self._reap(program)
 
     def _start(self, record: Mapping[str, Any]) -> None:
-        from dcpinspect.export.json_table import plain_json  # deferred: --help does not need it
+        from dcpinspect.output.export.json_table import plain_json  # deferred: --help does not need it
 
         line = plain_json({**record, "left_out": self._left_out}) + b"\n"
         self._waiting, self._left_out = None, 0

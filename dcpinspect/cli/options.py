@@ -19,9 +19,8 @@ from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.output import choose_format
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.export.formats import FORMATS, Format, TableFormat
-from dcpinspect.suggest import did_you_mean
+from dcpinspect.output.export.formats import FORMATS, Format, TableFormat
+from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
@@ -82,7 +81,7 @@ def choose_search(trials: int | None) -> int | None:
 
 def choose_copies(copies: bool) -> bool:
     """Applies ``--copies``."""
-    from dcpinspect.streams.links import chosen  # deferred, as above
+    from dcpinspect.streams.tcp_facts import chosen  # deferred, as above
 
     chosen.copies = copies
     return copies
@@ -108,7 +107,7 @@ OutputFile = Annotated[
 
 def choose_max_bytes(room: int | None) -> int | None:
     """Applies ``--max-bytes``."""
-    from dcpinspect.export.bounded import chosen  # deferred, as above
+    from dcpinspect.output.export.bounded import chosen  # deferred, as above
 
     chosen.set(room)
     return room
@@ -474,7 +473,7 @@ def list_columns(context: typer.Context, text: str | None) -> str | None:
     if text != "" or context.resilient_parsing:
         return text
     from dcpinspect.cli.config import COLUMN_SETS  # deferred: only needed on request
-    from dcpinspect.render.columns import columns_list, columns_of_tables
+    from dcpinspect.output.render.text_columns import columns_list, columns_of_tables
 
     config: Config = context.obj
     tables = completion.tables_of(context)

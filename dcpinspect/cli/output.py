@@ -12,10 +12,10 @@ from dcpinspect.cli import interrupts, terminal
 from dcpinspect.cli.config import config_path
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape, to_ascii
-from dcpinspect.export import bounded
-from dcpinspect.export.formats import FORMATS, TEXT, Format, TableFormat, format_of
-from dcpinspect.export.target import Target
+from dcpinspect.output.export import bounded
+from dcpinspect.output.export.formats import FORMATS, TEXT, Format, TableFormat, format_of
+from dcpinspect.output.export.target import Target
+from dcpinspect.text import escape, to_ascii
 
 STDOUT = ("-", "/dev/stdout")
 """Names of standard output."""
@@ -55,7 +55,7 @@ def _opened(path: str | None, format_: Format, captures: Sequence[str], others: 
         interrupts.printed(is_whole=True)
         return
     refuse_to_overwrite(path, captures, others)
-    from dcpinspect.export.atomic import AtomicFile  # deferred: only -o needs it
+    from dcpinspect.output.export.atomic import AtomicFile  # deferred: only -o needs it
 
     file = AtomicFile(path)
     try:

@@ -23,8 +23,8 @@ from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.remarks import UNCHECKED
 from dcpinspect.cli.terminal import columns_asked, complain, put_folded
 from dcpinspect.errors import CaptureError, DamagedCapture
-from dcpinspect.escape import escape
-from dcpinspect.export.formats import TEXT
+from dcpinspect.output.export.formats import TEXT
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +67,7 @@ def run(
 
 def print_summary(summary: Summary, *, as_json: bool) -> None:
     """Prints what a run did."""
-    from dcpinspect.render.pipeline import summary_lines
+    from dcpinspect.output.render.pipeline_text import summary_lines
 
     if as_json:
         _put_json(summary.record)
@@ -76,7 +76,7 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
 
 
 def _put_json(record: Mapping[str, Any]) -> None:
-    from dcpinspect.export.json_table import plain_json
+    from dcpinspect.output.export.json_table import plain_json
 
     sys.stdout.buffer.write(plain_json(dict(record)) + b"\n")
 
@@ -92,7 +92,7 @@ def check(
     """Print what is wrong in all captures of a pipeline, worst first, with the messages that show it and what to do."""
     from dcpinspect.spark.manifest import Manifest
     from dcpinspect.spark.outputs import damage, states
-    from dcpinspect.spark.whole import compared
+    from dcpinspect.spark.whole_output import compared
 
     format_, rules, choice = result.format(context), conditions.rules.ids(), conditions.choosing(context.obj)
     manifest, secrets = Manifest.newest(out).with_salt(salt_file), decryption.secrets()
@@ -135,10 +135,10 @@ def report(
     salt_file: options.SaltFile = None,
 ) -> int:
     """Write what was found in all captures of a pipeline as one file: a page for any browser, or Markdown for a ticket."""
-    from dcpinspect.report.written import written
+    from dcpinspect.output.report.written import written
     from dcpinspect.spark.manifest import Manifest
-    from dcpinspect.spark.report import of_pipeline
-    from dcpinspect.spark.whole import compared
+    from dcpinspect.spark.pipeline_report import of_pipeline
+    from dcpinspect.spark.whole_output import compared
 
     report_format = result.format()
     manifest = Manifest.newest(out).with_salt(salt_file)
@@ -150,9 +150,9 @@ def report(
 
 def info(out: Out, json: Json = False) -> int:
     """Print what a pipeline has read, and which tables it has."""
-    from dcpinspect.render.pipeline import info_lines
-    from dcpinspect.spark.info import pipeline_info
+    from dcpinspect.output.render.pipeline_text import info_lines
     from dcpinspect.spark.manifest import Manifest
+    from dcpinspect.spark.pipeline_info import pipeline_info
 
     found = pipeline_info(Manifest.newest(out))
     if json:

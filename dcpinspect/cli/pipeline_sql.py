@@ -77,8 +77,8 @@ def sql(
 
 @contextmanager
 def _of_duckdb(text: str, manifest: Manifest, filter_: str | None, saved: Saved) -> Iterator[Answer]:
-    from dcpinspect.spark.duck import TableQuery
-    from dcpinspect.spark.filter import duck_sql
+    from dcpinspect.spark.duckdb_sql import TableQuery
+    from dcpinspect.spark.spark_filter import duck_sql
 
     condition = None if filter_ is None else duck_sql(filter_, saved=saved)
     with TableQuery(text, manifest, condition=condition) as query:
@@ -90,9 +90,9 @@ def _of_duckdb(text: str, manifest: Manifest, filter_: str | None, saved: Saved)
 def _of_spark(
     text: str, manifest: Manifest, filter_: str | None, saved: Saved, master: str | None, settings: dict[str, str]
 ) -> Iterator[Answer]:
-    from dcpinspect.spark.filter import filter_sql
-    from dcpinspect.spark.query import SparkQuery
-    from dcpinspect.spark.session import session, watched
+    from dcpinspect.spark.spark_filter import filter_sql
+    from dcpinspect.spark.spark_session import session, watched
+    from dcpinspect.spark.spark_sql import SparkQuery
     from dcpinspect.spark.tasks import JVM
 
     condition = None if filter_ is None else filter_sql(filter_, saved=saved)

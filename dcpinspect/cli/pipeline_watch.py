@@ -23,7 +23,7 @@ from dcpinspect.cli.teller import Scene, Teller, Told
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watch import Telling
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from dcpinspect.cli.metrics_server import Exporter
     from dcpinspect.cli.notify import Notifier
     from dcpinspect.spark.arrivals import Arrivals
-    from dcpinspect.spark.latest import Latest
+    from dcpinspect.spark.newest_run import Latest
     from dcpinspect.spark.pipeline import Options, Summary, TasksOf
     from dcpinspect.spark.tasks import SparkTasks
-    from dcpinspect.spark.whole import RunResults
+    from dcpinspect.spark.whole_output import RunResults
 
 MAX_LINES = 10
 """Number of damaged captures that are listed."""
@@ -82,9 +82,9 @@ def watch(
 ) -> int:
     """Read captures as they come, update the tables, and tell findings, until Ctrl-C or SIGTERM."""
     # deferred: NumPy and the decoder, which --help and completion do not need
-    from dcpinspect.render.lines import counted
-    from dcpinspect.spark.places import local_path
-    from dcpinspect.spark.session import check_installed
+    from dcpinspect.output.render.message_lines import counted
+    from dcpinspect.spark.locations import local_path
+    from dcpinspect.spark.spark_session import check_installed
 
     rules, manner, every_s = telling.rules.ids(), telling.manner(), waiting.every_s()
     tables.output = output = local_path(tables.output, "tables of 'pipeline watch' are written")
@@ -145,9 +145,9 @@ class _Runs:
 
     def run(self, captures: Sequence[str]) -> bool:
         """Reads captures. Returns whether they were read; if not, they are tried again. Raises SparkFailedError if that does not help."""
-        from dcpinspect.render.pipeline import watched_line
+        from dcpinspect.output.render.pipeline_text import watched_line
         from dcpinspect.spark.manifest import after_signal
-        from dcpinspect.spark.session import SparkFailedError
+        from dcpinspect.spark.spark_session import SparkFailedError
 
         self.is_running = True
         try:
@@ -172,7 +172,7 @@ class _Runs:
 
 def complain_of(summary: Summary) -> None:
     """Prints what is wrong with the captures that were read."""
-    from dcpinspect.render.pipeline import problem_text
+    from dcpinspect.output.render.pipeline_text import problem_text
 
     for problem in summary.problems[:MAX_LINES]:
         if problem["severity"] != "note":
@@ -228,7 +228,7 @@ class Alarms:
         """Brings the tables up to date."""
         from dcpinspect.spark.manifest import Manifest
         from dcpinspect.spark.pipeline import run
-        from dcpinspect.spark.whole import compared
+        from dcpinspect.spark.whole_output import compared
 
         summary = run(wanted, tasks_of, self._take)
         if self._scene is None:  # the tables are up to date, but an earlier program may have ended before it told all findings
@@ -237,7 +237,7 @@ class Alarms:
 
     def _take(self, found_in: RunResults) -> None:
         """Takes the results of all captures so far."""
-        from dcpinspect.spark.latest import Latest
+        from dcpinspect.spark.newest_run import Latest
 
         together = found_in.merged
         assert together.checker is not None

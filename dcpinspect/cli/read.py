@@ -17,18 +17,18 @@ from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import MAX_LINES, complain_of, remarks
 from dcpinspect.cli.subset import Packets, packets_written
 from dcpinspect.errors import UsageError
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dcpinspect.capture.open import FileDamage
-    from dcpinspect.engine import Keeper
-    from dcpinspect.export.formats import TableFormat
-    from dcpinspect.export.json import ValueLimit
-    from dcpinspect.export.message_writers import Wishes
-    from dcpinspect.export.subset import Subset
-    from dcpinspect.protocol.columns import Rows
+    from dcpinspect.output.export.formats import TableFormat
+    from dcpinspect.output.export.json import ValueLimit
+    from dcpinspect.output.export.message_writers import Wishes
+    from dcpinspect.output.export.packet_subset import Subset
+    from dcpinspect.protocol.column_types import RowNumbers
     from dcpinspect.protocol.redact import Redactor
-    from dcpinspect.reading import Reading
+    from dcpinspect.reading.engine import Keeper
+    from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.select import Selection
 
 
@@ -84,7 +84,7 @@ class Look(Choices):
 
     def wishes(self, context: typer.Context, format_: TableFormat, *, csv_guard: bool) -> Wishes:
         """Returns how to write messages. Raises UsageError for options that do not fit together."""
-        from dcpinspect.export.message_writers import Wishes  # deferred: --help and completion do not need it
+        from dcpinspect.output.export.message_writers import Wishes  # deferred: --help and completion do not need it
 
         if format_.is_text and not (self.verbose or self.hex_grid) and options.is_typed(context, "values"):
             raise UsageError("--values: lines show no values; add -V or -x")
@@ -231,7 +231,7 @@ class _Window:
         """Whether no more messages are shown."""
         return self.shown == self._order.limit
 
-    def of(self, rows: Rows) -> Rows:
+    def of(self, rows: RowNumbers) -> RowNumbers:
         """Returns the rows that are shown of the next ones."""
         left_out = min(self._order.skip - self.skipped, len(rows))
         self.skipped += left_out
@@ -248,7 +248,7 @@ def _sorted(messages: _Messages) -> int:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from dcpinspect.store.store import Store
+    from dcpinspect.reading.store.store import Store
     from dcpinspect.tables.arrow import record_batch, type_of
 
     source, redactor, order, column = messages.source, messages.redactor, messages.order, messages.order.sort or ""
@@ -292,7 +292,7 @@ class Files:
     def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
         """Yields a reading that lasts until the end of the captures, or until a first signal, if they come from a pipe or are followed."""
         from dcpinspect.capture.open import open_capture
-        from dcpinspect.reading import Reading
+        from dcpinspect.reading.reading import Reading
 
         capture = open_capture(self.captures, follow=self._follow, only_text=self._only_text)
         if self._follow:
@@ -336,8 +336,8 @@ def read(
 
 
 def _values(text: str | None, *, is_text: bool) -> ValueLimit:
-    from dcpinspect.escape import escape
-    from dcpinspect.render.field_table import DEFAULT_LIMIT
+    from dcpinspect.output.render.field_table import DEFAULT_LIMIT
+    from dcpinspect.text import escape
 
     if text is None:
         return DEFAULT_LIMIT if is_text else "full"

@@ -16,16 +16,15 @@ from dcpinspect.cli.output import opened
 from dcpinspect.cli.remarks import no_such_connections, remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.suggest import did_you_mean
+from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
-    from dcpinspect.export.formats import TableFormat
-    from dcpinspect.export.target import Target
-    from dcpinspect.reading import Reading
+    from dcpinspect.output.export.formats import TableFormat
+    from dcpinspect.output.export.target import Target
+    from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.record_rows import RecordSelection
-    from dcpinspect.tables.records import Records, RecordTable
+    from dcpinspect.tables.record_tables import Records, RecordTable
     from dcpinspect.tables.times import TimeSpan
 
 READABLE = {
@@ -158,7 +157,7 @@ class TableView:
         if not format_.is_text:
             format_.records(out, first_rows, self.columns, guard=guard)
             return
-        from dcpinspect.render.record_lines import record_lines
+        from dcpinspect.output.render.record_lines import record_lines
 
         columns, first = self.columns, tuple(self.columns or ())
         if columns is None:
@@ -185,7 +184,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
         connection: options.Connections = None,
     ) -> int:
         # deferred: NumPy and the decoder, which --help and completion do not need
-        from dcpinspect.reading import Reading
+        from dcpinspect.reading.reading import Reading
         from dcpinspect.streams.contracts import BY_TABLE
 
         of_table = BY_TABLE[name] if len(captures) == 1 else BY_TABLE[name].with_file

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from dcpinspect.cli import terminal
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
-from dcpinspect.escape import escape
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from dcpinspect.capture.open import FileDamage
-    from dcpinspect.reading import Reading
+    from dcpinspect.reading.reading import Reading
 
 MAX_LINES = 10
 """Number of damaged places, or directions that lost bytes, that are listed."""
@@ -82,7 +82,7 @@ def remarks(
     ``told``: number of damaged places that were told before. ``counted_copies``: connections that were counted, although they show what
     another one shows.
     """
-    from dcpinspect.render.coverage import coverage_table, nothing_found  # deferred: NumPy, which --help does not need
+    from dcpinspect.output.render.coverage_text import coverage_table, nothing_found  # deferred: NumPy, which --help does not need
 
     def complain(message: object) -> None:
         terminal.complain(f"{side}: {message}" if side else message)
@@ -129,7 +129,7 @@ def _counted_twice(connections: Collection[int]) -> Iterator[str]:
 
 def _lost(reading: Reading) -> Iterator[str]:
     """Says which connections lost bytes."""
-    from dcpinspect.render.coverage import losses  # deferred, as above
+    from dcpinspect.output.render.coverage_text import losses  # deferred, as above
 
     lost = list(islice(losses(reading.coverage), MAX_LINES + 1))
     yield from lost[:MAX_LINES]

@@ -12,10 +12,10 @@ from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.output import STDOUT, opened
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
-from dcpinspect.export.formats import TEXT
+from dcpinspect.output.export.formats import TEXT
 
 if TYPE_CHECKING:
-    from dcpinspect.report.written import ReportFormat
+    from dcpinspect.output.report.written import ReportFormat
 
 
 class FormatName(StrEnum):
@@ -40,7 +40,7 @@ class Result(Choices):
 
     def format(self) -> ReportFormat:
         """Returns the format that is asked for, by option or by the name of the file. Raises UsageError."""
-        from dcpinspect.report.written import format_of
+        from dcpinspect.output.report.written import format_of
 
         if self.format_name is FormatName.HTML and self.output is None:
             raise UsageError("--format html: name a file with -o, as in -o report.html, or -o - for standard output")
@@ -57,11 +57,11 @@ def report(
 ) -> int:
     """Write what was found as one file that needs nothing else: a page for any browser, or Markdown for a ticket."""
     # deferred: NumPy and the decoder, which --help and completion do not need
-    from dcpinspect.reading import Reading
-    from dcpinspect.report.contents import of_reading
-    from dcpinspect.report.written import written
-    from dcpinspect.statistics import Statistics
-    from dcpinspect.store.store import Store
+    from dcpinspect.output.report.report_contents import of_reading
+    from dcpinspect.output.report.written import written
+    from dcpinspect.output.statistics import Statistics
+    from dcpinspect.reading.reading import Reading
+    from dcpinspect.reading.store.store import Store
 
     report_format = result.format()
     redactor = redaction.redactor()

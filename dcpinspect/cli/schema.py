@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
+from dcpinspect.text import escape
 
 
 def known_tables() -> list[str]:
     """Returns the names of the outputs that have a JSON Schema."""
-    from dcpinspect.export.table_schema import SCHEMAS  # deferred, as all that loads NumPy
+    from dcpinspect.output.export.table_schema import SCHEMAS  # deferred, as all that loads NumPy
 
     return sorted(SCHEMAS)
 
@@ -24,7 +24,7 @@ def schema(
     """Print the JSON Schema of an output."""
     import orjson  # deferred, as above
 
-    from dcpinspect.export.table_schema import SCHEMAS
+    from dcpinspect.output.export.table_schema import SCHEMAS
 
     if table not in SCHEMAS:
         raise UsageError(f"no schema for '{escape(table)}'; there is one for {', '.join(known_tables())}")

@@ -13,7 +13,7 @@ from dcpinspect.cli.output import opened
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import clip, escape
+from dcpinspect.text import clip, escape
 
 MAX_QUERY = 1 << 20
 """Greatest size of a query from standard input, in bytes."""
@@ -49,7 +49,7 @@ def sql(
     paths = options.with_folders(paths)
     span = times.span(paths)
 
-    from dcpinspect.query import Captures, Query  # deferred: DuckDB and the decoder, which --help and completion do not need
+    from dcpinspect.reading.query import Captures, Query  # deferred: DuckDB and the decoder, which --help and completion do not need
 
     with (
         Captures(paths, **port_choice, redactor=redactor, span=span) as captures,

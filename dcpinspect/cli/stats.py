@@ -10,12 +10,12 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import opened
 from dcpinspect.cli.remarks import remarks
-from dcpinspect.export.formats import ReportFormat
+from dcpinspect.output.export.formats import ReportFormat
 
 if TYPE_CHECKING:
-    from dcpinspect.export.formats import Painter
-    from dcpinspect.tables.records import Records
-    from dcpinspect.tables.statistics import StatisticsRow
+    from dcpinspect.output.export.formats import Painter
+    from dcpinspect.tables.message_statistics import StatisticsRow
+    from dcpinspect.tables.record_tables import Records
 
 
 def stats(
@@ -31,9 +31,9 @@ def stats(
     With filters, only the messages that match are counted. Snapshots and windows are left out, because they belong to all messages.
     """
     # deferred: NumPy and the decoder, which --help and completion do not need
-    from dcpinspect.counting import count_once
-    from dcpinspect.reading import Reading
-    from dcpinspect.statistics import Statistics
+    from dcpinspect.output.counting import count_once
+    from dcpinspect.output.statistics import Statistics
+    from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.select import Selection
 
     format_ = result.format(context)
@@ -53,13 +53,13 @@ def stats(
 
 
 def _records(rows: Sequence[StatisticsRow]) -> Records:
-    from dcpinspect.tables.records import Records
-    from dcpinspect.tables.statistics import STATS
+    from dcpinspect.tables.message_statistics import STATS
+    from dcpinspect.tables.record_tables import Records
 
     return Records(STATS, {column.name: [row.get(column.name) for row in rows] for column in STATS.columns}, len(rows))
 
 
 def _lines(rows: Sequence[StatisticsRow], paint: Painter, *, width: int | None) -> Iterator[str]:
-    from dcpinspect.render.stats import stats_text
+    from dcpinspect.output.render.stats_text import stats_text
 
     return (paint(line, style) for line, style in stats_text(rows, width=width))

@@ -16,14 +16,14 @@ from dcpinspect.cli.output import STDOUT, refuse_to_overwrite
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
-    from dcpinspect.export.atomic import AtomicFile
-    from dcpinspect.export.subset import PacketWishes, Subset
     from dcpinspect.findings.finding import Finding
+    from dcpinspect.output.export.atomic import AtomicFile
+    from dcpinspect.output.export.packet_subset import PacketWishes, Subset
     from dcpinspect.protocol.redact import Redactor
-    from dcpinspect.reading import Reading
+    from dcpinspect.reading.reading import Reading
 
 STDIN = "-"
 """Name of standard input among captures."""
@@ -62,7 +62,7 @@ class PacketForm(Choices):
             raise UsageError("--with-secrets: what --decrypted writes needs none; leave out one of the two")
         if self.with_secrets and path.lower().endswith(CLASSIC):
             raise UsageError(f"--with-secrets: {escape(path)} has the name of a classic pcap file, which holds no secrets; name it .pcapng")
-        from dcpinspect.export.subset import PacketWishes  # deferred: only -w needs it
+        from dcpinspect.output.export.packet_subset import PacketWishes  # deferred: only -w needs it
 
         return PacketWishes(with_handshakes, self.with_secrets, self.decrypted, redactor)
 
@@ -125,7 +125,7 @@ def packets_written(path: str | None, captures: Sequence[str], wishes: PacketWis
     if path is None or wishes is None:
         yield None
         return
-    from dcpinspect.export.subset import Subset  # deferred: only -w needs it
+    from dcpinspect.output.export.packet_subset import Subset  # deferred: only -w needs it
 
     file = _target(path, captures, output, is_private=wishes.is_private)
     try:
@@ -149,7 +149,7 @@ def _target(path: str, captures: Sequence[str], output: str | None, *, is_privat
         raise UsageError("--write and --output name the same file")
     refuse_to_overwrite(path, captures)
     say_what_is_written(path)
-    from dcpinspect.export.atomic import AtomicFile  # deferred: only -w needs it
+    from dcpinspect.output.export.atomic import AtomicFile  # deferred: only -w needs it
 
     return AtomicFile(path, is_private=is_private)
 
@@ -185,7 +185,7 @@ class EvidenceFile:
 
     def keeper(self) -> Subset | None:
         """Returns the keeper of packets that can be read only once; None if all captures can be read again."""
-        from dcpinspect.export.subset import Subset  # deferred, as above
+        from dcpinspect.output.export.packet_subset import Subset  # deferred, as above
 
         if any(name == STDIN or not os.path.isfile(name) for name in self._captures):
             self._kept = Subset()
@@ -193,7 +193,7 @@ class EvidenceFile:
 
     def write(self, findings: Sequence[Finding], reading: Reading) -> None:
         """Writes the packets. ``reading``: the reading that found the findings."""
-        from dcpinspect.export.evidence import EvidenceCapture  # deferred, as above
+        from dcpinspect.output.export.evidence_packets import EvidenceCapture  # deferred, as above
 
         evidence = EvidenceCapture(findings, around=self._around, wishes=self._wishes)
         names = [file.name for file in reading.capture.files] if self._kept is None else self._kept.names

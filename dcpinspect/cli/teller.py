@@ -12,21 +12,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from dcpinspect.cli.output import StandardOutput
-from dcpinspect.escape import escape, escape_rest, one_line
 from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import escape, escape_rest, one_line
 
 if TYPE_CHECKING:
     from dcpinspect.capture.around import Around
     from dcpinspect.cli.notify import Notifier
     from dcpinspect.coverage import Coverage
-    from dcpinspect.export.target import Target
     from dcpinspect.findings.checker import Checker
     from dcpinspect.findings.finding import Finding
+    from dcpinspect.output.export.target import Target
     from dcpinspect.protocol.message import Severity
-    from dcpinspect.reading import Reading
-    from dcpinspect.streams.links import Link
+    from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.session import Session
+    from dcpinspect.streams.tcp_facts import Link
 
 AT_ONCE = 3
 """Number of lines of a kind that are told within an hour."""
@@ -233,7 +233,7 @@ class Teller:
     @property
     def told(self) -> list[str]:
         """The number of told findings, in words, and of further ones of the same kinds."""
-        from dcpinspect.render.lines import counted
+        from dcpinspect.output.render.message_lines import counted
 
         counts = ", ".join(counted(count, name) for name in LEVELS if (count := self.counts[name]))
         left_out = sum(lines.left_out for lines in self._kinds.values())
@@ -277,7 +277,7 @@ class Teller:
                 self._hand_over(scene, finding, *words[finding.id], now_ns)
 
     def _say(self, scene: Scene, finding: Finding, line: str) -> None:
-        from dcpinspect.render.findings import STYLES
+        from dcpinspect.output.render.finding_text import STYLES
 
         if not self._manner.is_text:
             self.put_records(scene.files, [finding], is_final=False)
@@ -288,7 +288,7 @@ class Teller:
 
     def put_records(self, files: Sequence[str], findings: Sequence[Finding], *, is_final: bool) -> None:
         """Writes findings as NDJSON. ``is_final``: nothing more comes."""
-        from dcpinspect.export.json_table import plain_json
+        from dcpinspect.output.export.json_table import plain_json
 
         more = {"is_final": is_final} if self._manner.is_beside_messages else {}
         self._output.put(b"".join(plain_json({**record, **more}) + b"\n" for record in _records(files, findings)))
@@ -303,7 +303,7 @@ class Teller:
 
 def _line(scene: Scene, finding: Finding, effects: Sequence[Finding], *, before: int, left_out: int, row: int | None) -> str:
     """Writes a finding on one line: when, how bad, what, where, and what to do."""
-    from dcpinspect.render.findings import WHO_ACTS, effects_in_words, place_of
+    from dcpinspect.output.render.finding_text import WHO_ACTS, effects_in_words, place_of
 
     clauses = [f"{escape_rest(finding.what or finding.message)}"]
     if finding.count > 1:

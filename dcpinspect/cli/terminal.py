@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 from dcpinspect.cli import interrupts
 from dcpinspect.errors import OutputError, reason
-from dcpinspect.escape import one_line, to_ascii
+from dcpinspect.text import one_line, to_ascii
 
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 

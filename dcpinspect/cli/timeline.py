@@ -14,18 +14,18 @@ from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.remarks import refuse_unless_damaged, remarks
 from dcpinspect.cli.terminal import wants_ascii
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape, escape_rest
-from dcpinspect.export.formats import JSON, TEXT
+from dcpinspect.output.export.formats import JSON, TEXT
+from dcpinspect.text import escape, escape_rest
 
 if TYPE_CHECKING:
-    from dcpinspect.export.formats import TableFormat
-    from dcpinspect.export.target import Target
-    from dcpinspect.protocol.columns import Rows
-    from dcpinspect.reading import Reading
-    from dcpinspect.render.history import VbucketHistory
-    from dcpinspect.render.lane_paint import Painted
-    from dcpinspect.render.lanes import Scale
-    from dcpinspect.render.lines import Lines
+    from dcpinspect.output.export.formats import TableFormat
+    from dcpinspect.output.export.target import Target
+    from dcpinspect.output.render.lane_paint import Painted
+    from dcpinspect.output.render.lanes import Scale
+    from dcpinspect.output.render.message_lines import Lines
+    from dcpinspect.output.render.vbucket_history import VbucketHistory
+    from dcpinspect.protocol.column_types import RowNumbers
+    from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.messages import MessageBatch
 
 IN_MEMORY = 16 << 20
@@ -56,8 +56,8 @@ def timeline(
 ) -> int:
     """Show one vbucket: its streams along their seqnos, then every request, snapshot, gap and end in order."""
     # deferred: NumPy and the decoder, which --help and completion do not need
-    from dcpinspect.reading import Reading
-    from dcpinspect.render.history import VbucketHistory
+    from dcpinspect.output.render.vbucket_history import VbucketHistory
+    from dcpinspect.reading.reading import Reading
     from dcpinspect.streams.contracts import STREAMS
     from dcpinspect.tables.record_rows import parse_record_filter
     from dcpinspect.tables.select import number_ranges
@@ -80,8 +80,8 @@ def timeline(
             if not history.streams and reading.messages:
                 refuse_unless_damaged(reading, _why_nothing(reading, vbucket, connection, filter_, bounds))
             if format_ is JSON:
-                from dcpinspect.export.bounded import chosen, fitted
-                from dcpinspect.export.json_table import plain_json
+                from dcpinspect.output.export.bounded import chosen, fitted
+                from dcpinspect.output.export.json_table import plain_json
 
                 history_record = history.to_dict()
                 target.put(plain_json(history_record if chosen.room is None else fitted(history_record, chosen.room)) + b"\n")
@@ -92,7 +92,7 @@ def timeline(
 
 
 def _format(context: typer.Context, result: options.OutputFormat, width: int | None) -> TableFormat:
-    from dcpinspect.render.timeline import NARROWEST  # deferred, as above
+    from dcpinspect.output.render.timeline_text import NARROWEST  # deferred, as above
 
     format_ = choose_format(result.format_name, result.output)
     if format_ not in (TEXT, JSON):
@@ -148,9 +148,9 @@ class _Messages:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def take(self, batch: MessageBatch, rows: Rows, reading: Reading) -> None:
+    def take(self, batch: MessageBatch, rows: RowNumbers, reading: Reading) -> None:
         """Makes the lines of these rows of a batch."""
-        from dcpinspect.render.lines import Lines
+        from dcpinspect.output.render.message_lines import Lines
 
         if self._lines is None:
             self._lines = Lines(width=None if self._width is None else self._width - 4)
@@ -173,8 +173,8 @@ class _Picture:
 
     def __init__(self, history: VbucketHistory, messages: _Messages | None, output: Target, width: int | None, is_ascii: bool) -> None:
         """``messages``: those to print below the events."""
-        from dcpinspect.render.lane_paint import style_of
-        from dcpinspect.render.timeline import ascii_only
+        from dcpinspect.output.render.lane_paint import style_of
+        from dcpinspect.output.render.timeline_text import ascii_only
 
         self._history, self._messages, self._width, self._is_ascii = history, messages, width, is_ascii
         self._output, self._paint, self._style_of, self._ascii_only = output, output.painter(), style_of, ascii_only
@@ -188,9 +188,9 @@ class _Picture:
 
     def write(self, span: range | None) -> None:
         """Writes everything. ``span``: the seqnos that are drawn; None: all."""
-        from dcpinspect.render import timeline as drawing
-        from dcpinspect.render.lane_paint import legend, legend_lines
-        from dcpinspect.render.lanes import ASCII, UNICODE
+        from dcpinspect.output.render import timeline_text as drawing
+        from dcpinspect.output.render.lane_paint import legend, legend_lines
+        from dcpinspect.output.render.lanes import ASCII, UNICODE
 
         glyphs, width, history = ASCII if self._is_ascii else UNICODE, self._width, self._history
         scale = drawing.scale_of(history.streams, width=max(drawing.NARROWEST, width or drawing.WIDTH), seqnos=span)
@@ -214,7 +214,7 @@ class _Picture:
             self._put(f"{history.left_out} more system events and changes of state are not shown")
 
     def _heading(self, scale: Scale) -> str:
-        from dcpinspect.render.lines import counted
+        from dcpinspect.output.render.message_lines import counted
         from dcpinspect.tables.times import in_words
 
         history = self._history
@@ -230,7 +230,7 @@ class _Picture:
 
     def _write_events(self) -> None:
         """Writes the events; wanted messages follow the event that they show, or that they came after."""
-        from dcpinspect.render.events import folded
+        from dcpinspect.output.render.event_lines import folded
 
         history = self._history
         events = history.events if self._messages is not None else list(folded(history.events))

@@ -16,12 +16,12 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choices import Choices
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DcpInspectError, UsageError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
-    from dcpinspect.reading import Packets, Reading
+    from dcpinspect.reading.reading import Packets, Reading
     from dcpinspect.tui.inspection import Inspection
     from dcpinspect.tui.opening import Opening
     from dcpinspect.tui.themed import ThemedApp
@@ -164,7 +164,7 @@ def _with_times(filter_: str | None, times: options.Times, captures: list[str], 
     if span is None:
         return filter_ or ""
     from dcpinspect.capture.open import open_capture
-    from dcpinspect.tables.records import time_text
+    from dcpinspect.tables.record_tables import time_text
 
     counted = any(moment is not None and moment.counts_from != "epoch" for moment in (span.since, span.until))
     if counted and STDIN in captures:
@@ -233,7 +233,7 @@ def _look(context: typer.Context, look: Look) -> dict[str, Any]:
     """Returns look and memory of an application: the common arguments of every ``ThemedApp``. Raises UsageError."""
     from rich.console import Console  # deferred, as above
 
-    from dcpinspect.tui.history import Memory
+    from dcpinspect.tui.remembered import Memory
     from dcpinspect.tui.theme import known_theme
 
     theme, option_text = look.theme, "--theme"
@@ -268,10 +268,10 @@ def _draw(context: typer.Context, captures: list[str], picture: Picture, beside:
     # deferred, as above
     from dcpinspect.cli.output import refuse_to_overwrite
     from dcpinspect.cli.remarks import remarks
-    from dcpinspect.export.atomic import AtomicFile
+    from dcpinspect.output.export.atomic import AtomicFile
     from dcpinspect.tui.app import InspectApp
-    from dcpinspect.tui.history import Memory
     from dcpinspect.tui.inspection import Inspection
+    from dcpinspect.tui.remembered import Memory
     from dcpinspect.tui.screenshot import LARGEST, SIZE, SMALLEST, screenshot
 
     size_match = re.fullmatch(r"(\d{1,4})x(\d{1,4})", size or "x".join(map(str, SIZE)), re.ASCII)

@@ -20,15 +20,14 @@ from dcpinspect.cli.teller import Manner, Teller
 from dcpinspect.cli.terminal import complain
 from dcpinspect.cli.watcher import Watcher
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.suggest import did_you_mean
+from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
     from dcpinspect.capture.around import Around
     from dcpinspect.cli.metrics_server import Exporter
     from dcpinspect.cli.notify import Notifier
     from dcpinspect.cli.read import Source
-    from dcpinspect.reading import Reading
+    from dcpinspect.reading.reading import Reading
 
 
 class Telling(Choices):

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from dcpinspect.cli.teller import Scene, Teller
 from dcpinspect.cli.terminal import complain
-from dcpinspect.escape import escape
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from dcpinspect.capture.around import Around
     from dcpinspect.capture.batch import PacketBatch
     from dcpinspect.cli.notify import Notifier
-    from dcpinspect.reading import Reading
-    from dcpinspect.streams.links import Link
-    from dcpinspect.streams.rows import Streams
+    from dcpinspect.reading.reading import Reading
+    from dcpinspect.streams.records import Streams
+    from dcpinspect.streams.tcp_facts import Link
 
 
 class Watcher:
@@ -89,7 +89,7 @@ class Watcher:
 
     def summary(self) -> str:
         """Summarizes the reading so far on one line."""
-        from dcpinspect.render.lines import counted
+        from dcpinspect.output.render.message_lines import counted
 
         reading = self._reading
         assert reading.tracker is not None

@@ -16,7 +16,7 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.column_types import Mask, RowNumbers
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
@@ -24,7 +24,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.disputes import Grouped
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.followers import PerConnection, renumbered
-from dcpinspect.streams.rows import Stream, Streams
+from dcpinspect.streams.records import Stream, Streams
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED
 from dcpinspect.tables.messages import DIRECTIONS
@@ -106,7 +106,7 @@ class Acknowledged(Watcher):
         return self._needless.keys()
 
     @classmethod
-    def joined(cls, readings: Sequence[Self], connections: Sequence[Rows]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[RowNumbers]) -> Self:
         """Joins what is known of several readings, as in ``Follower``."""
         acknowledged = super().joined(readings, connections)
         for reading, new_numbers in zip(readings, connections, strict=True):

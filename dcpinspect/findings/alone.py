@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from dcpinspect.findings import checkpoints, server_logs
+from dcpinspect.findings import checkpoint_rules, server_logs
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.finding import Finding, who_alone
+from dcpinspect.findings.logs.log_evidence import LogEvidence
 from dcpinspect.findings.registry import RULES
-from dcpinspect.logs.evidence import LogEvidence
 
 
 def findings_alone(evidence: LogEvidence, rules: Collection[str], is_wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
     """Returns what is wrong, worst first. ``rules``: ids of the rules that are asked; ``is_wanted``: cases that are told."""
     collector = Collector({rule: RULES[rule] for rule in rules})
-    for item in (*server_logs.occurrences(evidence, None), *checkpoints.occurrences(evidence)):
+    for item in (*server_logs.occurrences(evidence, None), *checkpoint_rules.occurrences(evidence)):
         collector.add(item)
 
     def judged(case: Finding) -> Finding | None:

@@ -14,7 +14,7 @@ from dcpinspect.findings.cases import FEW
 from dcpinspect.findings.context import Context, Table, plain
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.grouping import Groups
-from dcpinspect.streams.rows import LEAST, Streams
+from dcpinspect.streams.records import LEAST, Streams
 from dcpinspect.streams.transitions import ACCEPTED, CLOSING
 
 

@@ -14,15 +14,15 @@ from dcpinspect.findings.costs import STALLED, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.foreign import HTTP
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
-from dcpinspect.records import dataclass
 from dcpinspect.streams.followers import PerConnection
-from dcpinspect.streams.links import Link, Shut
-from dcpinspect.transport.openings import ERRORS, OTHER_ERROR, REFUSED, SILENT, UNANSWERED
-from dcpinspect.transport.rows import SHUT_NS
+from dcpinspect.streams.tcp_facts import Link, Shut
+from dcpinspect.transport.flow_records import SHUT_NS
+from dcpinspect.transport.tcp_openings import ERRORS, OTHER_ERROR, REFUSED, SILENT, UNANSWERED
 
 ACCEPTED = "accepted"
 

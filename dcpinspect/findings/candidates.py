@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dcpinspect.findings.finding import MessagePlace
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
-from dcpinspect.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Candidates:
     """Messages of a batch that break a rule."""
 
     rule: str
-    rows: Rows
+    rows: RowNumbers
     words: Callable[[int], str] | str | None = None
     """What to say of all messages, or returns what to say of one; None: what the division into fields says."""
     severity: Severity | None = None

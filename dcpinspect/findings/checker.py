@@ -14,26 +14,26 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.explains import OWNS, SILENCES, SILENCES_OF_CONNECTION
-from dcpinspect.findings.facts import Facts, SessionPlaces
 from dcpinspect.findings.finding import Finding, Occurrence
 from dcpinspect.findings.outcomes import Outcomes
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import Need
 from dcpinspect.findings.rule_set import Fed, Finished, Watcher
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.findings.session_facts import Facts, SessionPlaces
+from dcpinspect.protocol.column_types import Mask, RowNumbers
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.copies import Copy
-from dcpinspect.streams.flow import FlowControl
+from dcpinspect.streams.flow_control import FlowControl
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.histories import Histories
-from dcpinspect.streams.links import Link
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
 if TYPE_CHECKING:  # only those who have logs need to read them
-    from dcpinspect.logs.evidence import LogEvidence
+    from dcpinspect.findings.logs.log_evidence import LogEvidence
 
 _NEEDED: Mapping[Need, type] = {"contents": Contents, "flow": FlowControl, "noops": Noops, "histories": Histories}
 """What trackers only follow if a rule needs it."""
@@ -85,7 +85,7 @@ class Checker(Portable):
         return self._rules.keys() == other_checker._rules.keys() and self._with_keys == other_checker._with_keys
 
     @classmethod
-    def joined(cls, readings: Sequence[Checker], connections: Sequence[Rows], tracker: Tracker) -> Self:
+    def joined(cls, readings: Sequence[Checker], connections: Sequence[RowNumbers], tracker: Tracker) -> Self:
         """Joins what was found in readings of different connections, at least one; ``tracker``: their joined tracker.
 
         ``connections``: for each reading, the new numbers of its connections.

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.context import Context
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask, RowNumbers
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups, NameNumbers
+from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.room import ANSWER, REQUEST
-from dcpinspect.streams.rows import GREATEST
 from dcpinspect.streams.session import FAILOVER_LOGS
 from dcpinspect.streams.transitions import ENDED
 
@@ -92,9 +92,9 @@ class Reopened(NamedTuple):
     """The streams that a client was granted again after they had ended, or were refused, in order of time."""
 
     turns: list[Turn]
-    vbucket: Rows
-    reaction_ns: Rows
-    server: Rows
+    vbucket: RowNumbers
+    reaction_ns: RowNumbers
+    server: RowNumbers
     """Where the client reopened each, as ``Clients.servers`` numbers them."""
 
 
@@ -277,7 +277,7 @@ class Clients:
         return self._incomplete.isdisjoint(self.may_be(connection))
 
     @cached_property
-    def _by_connection(self) -> tuple[Groups, Groups, Sequence[Rows]]:
+    def _by_connection(self) -> tuple[Groups, Groups, Sequence[RowNumbers]]:
         """Streams by vbucket and stream-id; the rows of what was asked on each connection by such a group; and its columns, as ``_Asked``
         has them."""
         streams, by_number = self._context.streams, self._context.by_number

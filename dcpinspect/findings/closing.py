@@ -19,8 +19,8 @@ from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occur
 from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.streams.connections import noop_interval
-from dcpinspect.streams.links import Link
 from dcpinspect.streams.noops import Noops
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.tables.messages import DIRECTIONS
 

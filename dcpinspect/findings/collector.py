@@ -22,7 +22,7 @@ from dcpinspect.findings.cases import case_of, shape, together
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.heaps import SHOWN, Heap, as_rows
 from dcpinspect.findings.rule import SEVERITIES, Rule
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.column_types import Mask, RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
@@ -180,8 +180,8 @@ class Collector(Portable):
         rule: Rule,
         kind: _Kind,
         several: Sequence[Candidates],
-        source: Rows,
-        rows: Rows,
+        source: RowNumbers,
+        rows: RowNumbers,
         key: tuple[int, int, int],
     ) -> None:
         """Adds the rows of one key; ``source``: for each row, the element of ``several`` that found it."""
@@ -231,7 +231,11 @@ class Collector(Portable):
 
     @classmethod
     def joined(
-        cls, rules: Mapping[str, Rule], owns: Mapping[str, Collection[str]], readings: Sequence[Collector], connections: Sequence[Rows]
+        cls,
+        rules: Mapping[str, Rule],
+        owns: Mapping[str, Collection[str]],
+        readings: Sequence[Collector],
+        connections: Sequence[RowNumbers],
     ) -> Self:
         """Joins what these rules gathered in readings of different connections.
 
@@ -476,7 +480,7 @@ class Collector(Portable):
         return heard
 
 
-def _outside(rows: Rows, spans: Sequence[tuple[int, int]]) -> Mask:
+def _outside(rows: RowNumbers, spans: Sequence[tuple[int, int]]) -> Mask:
     """Returns a mask of rows that are in none of the spans, which exclude both ends."""
     mask = np.ones(len(rows), np.bool_)
     for low, high in spans:
@@ -484,7 +488,7 @@ def _outside(rows: Rows, spans: Sequence[tuple[int, int]]) -> Mask:
     return mask
 
 
-def _has_vbucket(batch: MessageBatch, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _has_vbucket(batch: MessageBatch, rows: RowNumbers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Returns a mask of messages that speak of a vbucket; others may have two meaningless bytes in its place."""
     decoded = batch.decoded
     is_known = batch.vbucket.valid[rows] if batch.vbucket.valid is not None else np.ones(len(rows), dtype=np.bool_)

@@ -12,22 +12,22 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.column_types import Mask, RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.versions import SEQNO_ADVANCED, Versions, versions_by_markers
-from dcpinspect.streams import rows as r
+from dcpinspect.streams import records as r
 from dcpinspect.streams import words as w
 from dcpinspect.streams.copies import Copy
+from dcpinspect.streams.failover_logs import FailoverLogs, KnownLog, LogsInOrder
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
-from dcpinspect.streams.links import Link
-from dcpinspect.streams.logs import FailoverLogs, KnownLog, LogsInOrder
+from dcpinspect.streams.records import CUT_VALUE, FILE_SHIFT, LEAST, SeqnoLoss, Snapshots, Stream, Streams
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.room import MESSAGE
-from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, LEAST, SeqnoLoss, Snapshots, Stream, Streams
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import COLLECTIONS, Session
 from dcpinspect.streams.tables import Tables
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.unread_requests import UnreadRequests
@@ -66,14 +66,14 @@ class Context:
         """Snapshots in order of their markers."""
         return self.tracker.state.known.snapshots
 
-    def streams_of(self, connection: int) -> Rows:
+    def streams_of(self, connection: int) -> RowNumbers:
         """Returns the numbers of a connection's streams."""
         order, sorted_ = self._by_connection
         low, high = sorted_.searchsorted((connection, connection + 1))
         return order[low:high]
 
     @cached_property
-    def _by_connection(self) -> tuple[Rows, Rows]:
+    def _by_connection(self) -> tuple[RowNumbers, RowNumbers]:
         order = np.argsort(self.streams.connection, kind="stable")
         return order, self.streams.connection[order]
 

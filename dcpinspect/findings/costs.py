@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 Counted = Literal["vbucket", "client", "connection"]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
-from dcpinspect.findings.gaps import elsewhere
+from dcpinspect.findings.gap_rules import elsewhere
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.opcodes import Opcode

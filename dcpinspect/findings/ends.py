@@ -17,8 +17,8 @@ from dcpinspect.findings.rule import CLOSED, GOES_ON, SIDES, SILENT, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import TO_AN_END
 from dcpinspect.streams import words as w
-from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import GREATEST, LEAST
+from dcpinspect.streams.records import GREATEST, LEAST
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, ENDED
 
 RULES = (

@@ -15,10 +15,10 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams import words as w
+from dcpinspect.streams.failover_logs import KnownLog, LogsInOrder, told_at
 from dcpinspect.streams.grouping import Groups, NameNumbers
-from dcpinspect.streams.logs import KnownLog, LogsInOrder, told_at
 
 MANY_VBUCKETS = 4
 """So many vbuckets at once are no accident of a few."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dcpinspect.protocol.message import Severity
 
 if TYPE_CHECKING:
-    from dcpinspect.protocol.columns import Rows
+    from dcpinspect.protocol.column_types import RowNumbers
 
 Whose = Literal["client", "server", "capture", "normal", "unknown"]
 Over = Literal["recovered", "open", "unknown"]
@@ -18,8 +18,8 @@ WHOSE: tuple[Whose, ...] = ("client", "server", "capture", "normal", "unknown")
 OVER: tuple[Over, ...] = ("recovered", "open", "unknown")
 
 
-def _no_rows() -> Rows:
-    from dcpinspect.protocol.columns import NO_ROWS  # deferred: commands that name rules start without NumPy
+def _no_rows() -> RowNumbers:
+    from dcpinspect.protocol.column_types import NO_ROWS  # deferred: commands that name rules start without NumPy
 
     return NO_ROWS
 
@@ -88,7 +88,7 @@ class Occurrence:
     """The client that it is about, if no connection tells it."""
     whose: Whose = "unknown"
     """Who has to act, if the rule does not tell it."""
-    rows: Collection[int] | Rows = field(default=(), compare=False)
+    rows: Collection[int] | RowNumbers = field(default=(), compare=False)
     """Rows of all messages that show it, if they are more than the first of ``places``."""
 
     @property
@@ -145,7 +145,7 @@ class Finding:
     """Numbers that the message speaks of, by the heading of their column."""
     latest: MessagePlace | None = None
     """The latest offender."""
-    rows: Rows = field(default_factory=_no_rows, compare=False, repr=False)
+    rows: RowNumbers = field(default_factory=_no_rows, compare=False, repr=False)
     """Rows of all messages that show it, rising, if somebody asked for them (``Collector``); otherwise empty."""
     cases: tuple[Finding, ...] = ()
     """The cases, if it happened on several vbuckets or connections: one for each. Empty: the finding is one case."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
-from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import NO_ROWS, Mask, RowNumbers
 
 SHOWN = 3
 """Number of occurrences whose messages a finding names, besides the last one."""
@@ -84,7 +84,7 @@ class Heap:
                 joined_heap.advice.setdefault(advice_text, advice_place)
         return joined_heap
 
-    def only_rows(self, is_kept: Callable[[Rows], Mask]) -> Heap:
+    def only_rows(self, is_kept: Callable[[RowNumbers], Mask]) -> Heap:
         """Returns a heap with only the rows that ``is_kept`` chooses."""
         if self.rows is None:
             return self
@@ -129,6 +129,6 @@ class Heap:
         return tuple(dict.fromkeys(message_place for evidence in self.named for message_place in evidence))
 
 
-def as_rows(rows: array[int] | None) -> Rows:
+def as_rows(rows: array[int] | None) -> RowNumbers:
     """Returns the rows as an array. It is a copy: while an array is looked at, nothing can be added to it."""
     return NO_ROWS if rows is None else np.array(rows, np.int64)

@@ -14,10 +14,10 @@ from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.recommended import CHECKS, ClientConnection, Facts, Says
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.records import dataclass
-from dcpinspect.streams.flow import FlowControl
+from dcpinspect.streams.flow_control import FlowControl
 
 _UNKNOWN = "what capture loss may hide"
 _UNUSED = "connections without streams"

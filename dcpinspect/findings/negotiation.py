@@ -15,7 +15,9 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.costs import UNASKED, Cost
-from dcpinspect.findings.facts import (
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
+from dcpinspect.findings.session_facts import (
     DELETE_TIMES,
     EXPIRIES,
     MARKER_2_2,
@@ -30,17 +32,15 @@ from dcpinspect.findings.facts import (
     V7_STATUSES,
     Facts,
 )
-from dcpinspect.findings.rule import Rule
-from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
-from dcpinspect.findings.wire import faulty_frames, reserved
-from dcpinspect.protocol.columns import Mask, Rows, numbers_at
+from dcpinspect.findings.wire_checks import faulty_frames, reserved
+from dcpinspect.protocol.column_types import Mask, RowNumbers, numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams.links import Link
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
@@ -212,7 +212,7 @@ class _Against:
         in_clear = [row for row in np.flatnonzero(requests & (decoded.opcode == Opcode.SASL_AUTH)).tolist() if _is_plain(batch, row)]
         yield Candidates("credentials-in-clear", np.array(in_clear, dtype=np.int64), "a password is sent in clear (SASL PLAIN)")
 
-    def _of_requests(self, batch: MessageBatch, producers: Rows) -> Iterator[Candidates]:
+    def _of_requests(self, batch: MessageBatch, producers: RowNumbers) -> Iterator[Candidates]:
         decoded = batch.decoded
         requests = ~decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode] & _has_head(batch)
         sent = requests & (producers == batch.direction)

@@ -14,15 +14,15 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
-from dcpinspect.records import dataclass
 from dcpinspect.streams.followers import PerConnection
-from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import text
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.tables.messages import MessageBatch
 
 RULES = (

@@ -11,12 +11,12 @@ import numpy as np
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, Over, Whose, who_alone
 from dcpinspect.findings.registry import RULES
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.column_types import Mask, RowNumbers
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import VBUCKET_BITS
-from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import Streams
+from dcpinspect.streams.records import Streams
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 
 ENDED_BY_A_STREAM = frozenset(
@@ -159,14 +159,14 @@ class Outcomes:
 class _Granted:
     """Streams that were accepted, in order of a key, which is negative where there is none, and of when."""
 
-    def __init__(self, streams: Streams, keys: Rows) -> None:
+    def __init__(self, streams: Streams, keys: RowNumbers) -> None:
         taken = np.flatnonzero((streams.answer == w.A_ACCEPTED) & (keys >= 0))
         when = streams.answered
         self._streams = taken[np.lexsort((when.row[taken], when.time[taken], keys[taken]))]
         self._asked = streams.opened
         self._keys, self._times, self._rows = keys[self._streams], when.time[self._streams], when.row[self._streams]
 
-    def next(self, key: int, since: _When, is_wanted: Callable[[Rows], Mask]) -> int | None:
+    def next(self, key: int, since: _When, is_wanted: Callable[[RowNumbers], Mask]) -> int | None:
         """The row of the answer to the first wanted stream of a key that was asked for and accepted later."""
         begin, end = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
         index = begin + int(np.searchsorted(self._times[begin:end], since[0], "left"))

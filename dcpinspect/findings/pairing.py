@@ -20,13 +20,13 @@ from dcpinspect.findings.costs import UNMATCHED, WRONG_DATA, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import ACKNOWLEDGED, CLOSED, GOES_ON, SIDES, SILENT, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask, RowNumbers
 from dcpinspect.protocol.flags import TAKEOVER
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
-from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.followers import PerConnection, renumbered
 from dcpinspect.tables.messages import MessageBatch
@@ -180,7 +180,7 @@ class Pairing(Watcher):
         super().leave(connections)
         self._unmatched_count = sum(map(len, self._unmatched.values()))
 
-    def _heard(self, ways: Rows, time_ns: Rows) -> None:
+    def _heard(self, ways: RowNumbers, time_ns: RowNumbers) -> None:
         more = int(ways.max(initial=-1)) + 1 - len(self._latest)
         if more > 0:
             self._latest = np.append(self._latest, np.zeros(more, np.int64))
@@ -204,7 +204,7 @@ class Pairing(Watcher):
             self._unclosed[refused.place.connection, refused.place.row] = refused, int(batch.decoded.specific[index])
         self._time(batch, np.flatnonzero(answers & has_request))
 
-    def _time(self, batch: MessageBatch, rows: Rows) -> None:
+    def _time(self, batch: MessageBatch, rows: RowNumbers) -> None:
         if not len(rows):
             return
         keys = batch.connection[rows] * 256 + batch.decoded.opcode[rows]
@@ -263,7 +263,7 @@ class Pairing(Watcher):
     # -- what is known at the end -----------------------------------------------------------------------------
 
     @classmethod
-    def joined(cls, readings: Sequence[Self], connections: Sequence[Rows]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[RowNumbers]) -> Self:
         """Joins what is known of several readings, as in ``Follower``."""
         pairing, pairs = super().joined(readings, connections), list(zip(readings, connections, strict=True))
         waiting = [renumbered(request, new_numbers) for reading, new_numbers in pairs for request in reading._waiting.values()]

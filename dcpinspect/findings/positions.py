@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dcpinspect.findings.clients import MOST_EARLIER, Clients
 from dcpinspect.findings.context import Context, plain
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams import words as w
-from dcpinspect.streams.rows import LEAST
+from dcpinspect.streams.records import LEAST
 
 OTHER_VBUCKET, NEVER_GIVEN, NEVER_RECEIVED = CAUSES = ("uuid-of-another-vbucket", "uuid-never-given", "start-never-received")
 """Causes of rollbacks that are the client's."""

@@ -21,12 +21,12 @@ from dcpinspect.protocol.flags import ACTIVE_ONLY, FROM_LATEST, NO_VALUE, PRODUC
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
-from dcpinspect.streams.flow import TOO_SMALL, FlowControl
-from dcpinspect.streams.kinds import UPR_LAYOUT
-from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import CUT_VALUE, LEAST, UNREAD_SEQNO, Snapshot
+from dcpinspect.streams.flow_control import TOO_SMALL, FlowControl
+from dcpinspect.streams.record_numbers import UPR_LAYOUT
+from dcpinspect.streams.records import CUT_VALUE, LEAST, UNREAD_SEQNO, Snapshot
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.tcp_facts import Link
 
 LONGEST_NAME = 200
 """Greatest size in bytes of a name that servers accept."""

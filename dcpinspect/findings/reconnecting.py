@@ -13,13 +13,13 @@ from dcpinspect.findings.clients import FIRST_BAD_END, LAST_BAD_END
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
-from dcpinspect.findings.history import MOST_ROUNDS, InOrder
+from dcpinspect.findings.history_rules import MOST_ROUNDS, InOrder
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
-from dcpinspect.streams.rows import GREATEST
+from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.transitions import ACCEPTED, ENDED, STREAMING
 
 LEAST_TIMES = 5

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.escape import escape
 from dcpinspect.findings.finding import OVER, WHOSE, Finding, MessagePlace
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.streams.grouping import VBUCKET_BITS
-from dcpinspect.tables.kinds import Column
-from dcpinspect.tables.records import Records, RecordTable, Worded, counted, time_text, worded
+from dcpinspect.tables.column_kinds import Column
+from dcpinspect.tables.record_tables import Records, RecordTable, Worded, counted, time_text, worded
+from dcpinspect.text import escape
 
 _C = Column
 
@@ -137,14 +137,14 @@ def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping
 class Lookup:
     """Finds rows by numbers that stand for them, each number for one row."""
 
-    def __init__(self, keys: Rows, rows: Rows) -> None:
+    def __init__(self, keys: RowNumbers, rows: RowNumbers) -> None:
         """``keys``: the numbers, in rising order. ``rows``: the row of each."""
         self._keys, self._rows = keys, rows
 
-    def __call__(self, keys: Rows) -> Rows:
+    def __call__(self, keys: RowNumbers) -> RowNumbers:
         """Returns the rows of these keys; keys without a row are left out."""
         positions = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        rows: Rows = self._rows[positions[self._keys[positions] == keys]]
+        rows: RowNumbers = self._rows[positions[self._keys[positions] == keys]]
         return rows
 
 

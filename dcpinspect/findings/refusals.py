@@ -20,25 +20,25 @@ from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import Context, place_at, plain
 from dcpinspect.findings.costs import Cost
-from dcpinspect.findings.facts import ON, V7_STATUSES
 from dcpinspect.findings.finding import FindingKey as FaultKey
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.findings.session_facts import ON, V7_STATUSES
 from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, nested, number
-from dcpinspect.protocol import columns
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol import column_types
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
-from dcpinspect.records import dataclass
-from dcpinspect.streams import rows as r
+from dcpinspect.streams import records as r
 from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.followers import PerConnection
-from dcpinspect.streams.latest import Latest
-from dcpinspect.streams.links import Link
+from dcpinspect.streams.latest_rows import Latest
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import biased
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.tables.messages import MessageBatch
 
 RULES = (
@@ -86,7 +86,7 @@ class _Refused:
     """The first answers: the place of each, the place of the latest message that it can be about, and the seqno of that message."""
     last: MessagePlace | None = None
     count: int = 0
-    rows: columns.Rows = field(default_factory=lambda: columns.NO_ROWS)
+    rows: column_types.RowNumbers = field(default_factory=lambda: column_types.NO_ROWS)
     """Rows of all answers, where somebody wants them."""
 
 
@@ -144,12 +144,14 @@ class Refusals(Watcher):
         self._remember(batch, sent)
         return ()
 
-    def _remember(self, batch: MessageBatch, rows: columns.Rows) -> None:
+    def _remember(self, batch: MessageBatch, rows: column_types.RowNumbers) -> None:
         least = int(batch.row[-1]) - REACH
         self._recent.drop(int(np.searchsorted(self._recent.rows.place.row, least, side="right")))
         self._recent.add(_sent(batch, rows[batch.row[rows] > least]))
 
-    def _refuse(self, batch: MessageBatch, rows: columns.Rows, before: Sequence[SentMessages], *, needs_v7: bool, with_rows: bool) -> None:
+    def _refuse(
+        self, batch: MessageBatch, rows: column_types.RowNumbers, before: Sequence[SentMessages], *, needs_v7: bool, with_rows: bool
+    ) -> None:
         """Counts the answers of one key."""
         decoded, first = batch.decoded, int(rows[0])
         key = (int(batch.connection[first]), int(decoded.opcode[first]), int(decoded.opaque[first]), int(decoded.specific[first]))
@@ -171,7 +173,7 @@ class Refusals(Watcher):
     # -- what is known at the end -----------------------------------------------------------------------------
 
     @classmethod
-    def joined(cls, readings: Sequence[Self], connections: Sequence[columns.Rows]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[column_types.RowNumbers]) -> Self:
         """Joins what is known of several readings, as in ``Follower``."""
         refusals = super().joined(readings, connections)
         refusals._of = PerConnection(sorted(refusals._of.items(), key=lambda item: item[1].told[0][0])[:MOST])
@@ -237,7 +239,7 @@ class Refusals(Watcher):
         return None
 
 
-def _sent(batch: MessageBatch, rows: columns.Rows) -> SentMessages:
+def _sent(batch: MessageBatch, rows: column_types.RowNumbers) -> SentMessages:
     decoded, table = batch.decoded, SentMessages.zeros(len(rows))
     put_places(table.place, batch, rows)
     table.connection, table.direction = batch.connection[rows], batch.direction[rows]

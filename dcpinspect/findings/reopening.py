@@ -14,12 +14,12 @@ from dcpinspect.findings.costs import LOST, STUCK, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.streams import words as w
-from dcpinspect.streams.rows import GREATEST, LEAST, UNREAD_SEQNO
+from dcpinspect.streams.records import GREATEST, LEAST, UNREAD_SEQNO
 from dcpinspect.streams.transitions import ACCEPTED, COMPLETE_OSO, ENDED, STREAMING
 
 RULES = (

@@ -15,7 +15,7 @@ from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
-from dcpinspect.streams.rows import GREATEST, Snapshots
+from dcpinspect.streams.records import GREATEST, Snapshots
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.transitions import ENDED
 from dcpinspect.streams.waits import Waits

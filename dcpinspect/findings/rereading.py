@@ -13,10 +13,10 @@ from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST, TAKEOVER
 from dcpinspect.streams import words as w
-from dcpinspect.streams.rows import CUT_VALUE, LEAST, Stream
+from dcpinspect.streams.records import CUT_VALUE, LEAST, Stream
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO, ENDED
 
 RESTART, RE_READ = "restart", "re-read"

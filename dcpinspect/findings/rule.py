@@ -8,8 +8,8 @@ from typing import Literal
 
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Whose
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.message import Severity
-from dcpinspect.records import dataclass
 
 Blamed = Whose | Literal["producer", "consumer", "sender", "receiver"]
 """Who has to act, also by what a side does: which of client and server this is differs from connection to connection, and from message to

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dcpinspect.findings.rule import Rule
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.followers import Follower
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from dcpinspect.findings.candidates import Candidates
     from dcpinspect.findings.collector import Collector
     from dcpinspect.findings.context import Context
-    from dcpinspect.findings.facts import Facts
     from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
-    from dcpinspect.logs.evidence import LogEvidence
-    from dcpinspect.protocol.columns import Mask
-    from dcpinspect.streams.rows import Streams
+    from dcpinspect.findings.logs.log_evidence import LogEvidence
+    from dcpinspect.findings.session_facts import Facts
+    from dcpinspect.protocol.column_types import Mask
+    from dcpinspect.streams.records import Streams
     from dcpinspect.streams.tables import Tables
     from dcpinspect.streams.tracker import Tracker
     from dcpinspect.tables.messages import MessageBatch

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dcpinspect.escape import escape
 from dcpinspect.findings.context import Context, occurrence
 from dcpinspect.findings.costs import BACK, REFUSED, Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.message import Severity
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:  # only those who have logs need to read them
-    from dcpinspect.logs.events import LogEvent
-    from dcpinspect.logs.evidence import LogEvidence
+    from dcpinspect.findings.logs.log_events import LogEvent
+    from dcpinspect.findings.logs.log_evidence import LogEvidence
 
 WARNED = frozenset(("too-slow", "backfill-failed", "rollback", "lost-privileges"))
 """Ends of streams that somebody has to look at."""
@@ -107,7 +107,7 @@ class Captured:
     @cached_property
     def connections(self) -> Mapping[str, list[int]]:
         """Connections by name, in order of their first packets."""
-        from dcpinspect.logs.events import PRODUCER  # deferred: there are logs
+        from dcpinspect.findings.logs.log_events import PRODUCER  # deferred: there are logs
 
         connections_of_name: dict[str, list[int]] = defaultdict(list)
         for link in sorted(self.context.links, key=lambda candidate: candidate.first_ns):
@@ -214,7 +214,7 @@ class _Log:
     def _rollbacks(self) -> Iterator[Occurrence]:
         """Yields rollbacks. A rollback in the log and one in the capture are the same if vbucket, uuid, start, snapshot and seqno are
         equal."""
-        from dcpinspect.logs.evidence import cause_of  # loaded by who made the evidence
+        from dcpinspect.findings.logs.log_evidence import cause_of  # loaded by who made the evidence
 
         captured = self.captured
         remaining = {key: iter(numbers) for key, numbers in captured.rollbacks.items()} if captured is not None else {}

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import words as w
 from dcpinspect.streams.followers import Follower, PerConnection
-from dcpinspect.streams.rows import LEAST, Anomalies, Snapshots, Streams
+from dcpinspect.streams.records import LEAST, Anomalies, Snapshots, Streams
 from dcpinspect.tables.messages import MessageBatch
 
 MOST = 1 << 12

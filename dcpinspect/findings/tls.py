@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dcpinspect.coverage import DirectionCoverage
-from dcpinspect.escape import escape
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.foreign import TLS
-from dcpinspect.streams.links import Link
+from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.text import escape
 from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
 from dcpinspect.transport.tls.certificates import host_named, read_certificate
 from dcpinspect.transport.tls.connection import MISFIT, MISMATCHES, PLAIN_TO_TLS, TLS_TO_PLAIN, TlsConnection

@@ -14,11 +14,11 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence, ranges
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import FROM_LATEST
-from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import LEAST
+from dcpinspect.streams.records import LEAST
 from dcpinspect.streams.server_reports import LOG, At, Reports
+from dcpinspect.streams.tcp_facts import Link
 
 RULES = (
     Rule(
@@ -134,7 +134,7 @@ def _host(link: Link) -> str:
     return link.client.rpartition(":")[0]
 
 
-def _of_client(context: Context, connections: list[int], requests: Rows, is_known: Iterable[bool]) -> Iterator[Occurrence]:
+def _of_client(context: Context, connections: list[int], requests: RowNumbers, is_known: Iterable[bool]) -> Iterator[Occurrence]:
     """Yields the occurrence of one client. ``requests``: streams that it requested.
 
     ``is_known``: for each of its hosts, whether everything was captured. Where nobody knows whose a connection is, it may have more to say
@@ -163,7 +163,7 @@ def _of_client(context: Context, connections: list[int], requests: Rows, is_know
     yield Occurrence("vbuckets-not-requested", "note", message, number, evidence, vbuckets=tuple(missing))
 
 
-def _not_listed(context: Context, told_state: _Told, requests: Rows) -> Iterator[Occurrence]:
+def _not_listed(context: Context, told_state: _Told, requests: RowNumbers) -> Iterator[Occurrence]:
     """Yields the vbuckets of a client that begin from 0 because no list of high seqnos had them.
 
     ``told_state``: the high seqnos that its host was told. ``requests``: streams that the client requested.

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.records import dataclass
-from dcpinspect.streams.links import Link
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.streams.tcp_facts import Link
 
 
 @dataclass(frozen=True, slots=True)

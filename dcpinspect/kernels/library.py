@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from dcpinspect.escape import clip, escape
 from dcpinspect.kernels.structs import Tables
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import clip, escape
 
 NAME = "kernels/machine_code.so"
 """The library, as a file of the package."""

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, get_type_hints, 
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.growing import plain
-from dcpinspect.records import dataclass
+from dcpinspect.arrays import plain
+from dcpinspect.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

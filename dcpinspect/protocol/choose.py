@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.fields import Field, FieldKind, Layout
 from dcpinspect.protocol.header import Header
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import SUCCESS_CLASS, status_name
-from dcpinspect.records import dataclass
 
 ERROR_VALUE = (Field("value", 0, FieldKind.ERROR, "why the request was refused", "Value"),)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 _PLAIN = re.compile(r"true|false|[0-9]{1,20}(?:\.[0-9]{1,20})?", re.ASCII)
 """Booleans and numbers."""

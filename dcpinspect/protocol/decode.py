@@ -13,8 +13,9 @@ from functools import cached_property, partial
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
-from dcpinspect.protocol.columns import NO_HOLES, Array, HoleRanges, LazyColumns, Mask, NumberColumn, Rows, Slices, numbers_at
+from dcpinspect.protocol.column_types import NO_HOLES, Array, HoleRanges, LazyColumns, Mask, NumberColumn, RowNumbers, Slices, numbers_at
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.features import COLLECTIONS
 from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem
@@ -31,7 +32,6 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.secrecy import hides_key
 from dcpinspect.protocol.session import ABOVE_ONE, LATER, UPR, CollectionsState, Fact, Sessions, context, generation_of
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
-from dcpinspect.records import dataclass
 
 LAYOUT_NUMBERS = {id(layout): number for number, layout in enumerate(LAYOUTS)}
 ERROR_LAYOUT = len(LAYOUTS)
@@ -66,7 +66,7 @@ _SIMPLE_STREAM_ID = 3
 """Bytes of framing extras that hold a stream-id and nothing else: 0x22 and the number."""
 
 
-_Place = tuple[Rows, Rows, Field, Mapping[int, int] | None]
+_Place = tuple[RowNumbers, RowNumbers, Field, Mapping[int, int] | None]
 """Rows of a column, where the section of its number begins in every message, which field it is, and which numbers stand for others."""
 _Places = dict[str, list[_Place]]
 _Told = tuple[Field, int, int, int]
@@ -77,7 +77,7 @@ _Told = tuple[Field, int, int, int]
 class Group:
     """Rows that have one layout in common."""
 
-    rows: Rows
+    rows: RowNumbers
     choice: Choice
 
 
@@ -87,8 +87,8 @@ class Decoded:
     def __init__(
         self,
         data: npt.NDArray[np.uint8],
-        start: Rows,
-        connection: Rows,
+        start: RowNumbers,
+        connection: RowNumbers,
         incomplete: Mask,
         sessions: Sessions,
         after_gap: Mask | None = None,
@@ -115,7 +115,7 @@ class Decoded:
         self._problem = np.zeros(len(start), dtype=np.uint8)
         for bit, rule in () if headers.is_sound else reversed(HEADER_RULES.items()):
             self._problem[(self.header_faults & bit) != 0] = _PROBLEM[rule]
-        self.layout: Rows = np.full(len(start), NO_LAYOUT, dtype=np.int64)
+        self.layout: RowNumbers = np.full(len(start), NO_LAYOUT, dtype=np.int64)
         """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
         self.extras_fit: Mask = np.zeros(len(start), dtype=np.bool_)
         """Whether the extras fit; if not, the layout is only the nearest one, and extras are raw bytes."""
@@ -212,7 +212,7 @@ class Decoded:
 
     # -- sections and layouts -------------------------------------------------------------------------
 
-    def _grouped(self, kind: Rows) -> Iterator[Group]:
+    def _grouped(self, kind: RowNumbers) -> Iterator[Group]:
         """Yields groups of rows with one layout, for every row; ``kind``: as in ``HeaderColumns.kind``."""
         for rows in _split(np.flatnonzero(self.is_divided), kind):
             first = int(rows[0])
@@ -230,7 +230,7 @@ class Decoded:
                 self.hides_key[group_rows] = hides_key(choice, header.opcode, header.side, server=header.is_server)
                 yield self._noted(Group(group_rows, choice))
 
-    def _distinctions(self, header: Header, rows: Rows) -> Rows | None:
+    def _distinctions(self, header: Header, rows: RowNumbers) -> RowNumbers | None:
         """Returns a number for each row of one command, status and extras length: rows with equal numbers have the same layout.
 
         Layouts differ by value lengths that they fix, by whether there is a value, and by numbers in the extras. None if they cannot
@@ -293,7 +293,7 @@ class Decoded:
         for row in rows[~self.holes.hit(self.value.start[rows], self.value.size[rows])].tolist():
             yield spec, row, int(self.value.start[row]), int(self.value.size[row])
 
-    def _add_places(self, column_places: _Places, items: tuple[LayoutItem, ...], rows: Rows, section: Rows) -> None:
+    def _add_places(self, column_places: _Places, items: tuple[LayoutItem, ...], rows: RowNumbers, section: RowNumbers) -> None:
         for spec in items:
             if isinstance(spec, Field) and not spec.reserved and spec.kind.size and len(rows):
                 for name in filter(None, (spec.name, spec.alias)):
@@ -303,7 +303,7 @@ class Decoded:
 
     # -- what connections negotiate -------------------------------------------------------------------
 
-    def _facts(self, connection: Rows, sessions: Sessions, after_gap: Mask | None) -> list[Fact]:
+    def _facts(self, connection: RowNumbers, sessions: Sessions, after_gap: Mask | None) -> list[Fact]:
         """Returns what HELLO, open, gaps and proofs of collections say, in row order."""
         client = ~self.is_server
         hello = client & (self.opcode == Opcode.HELLO) & self.fits
@@ -327,7 +327,7 @@ class Decoded:
         facts += self._generations(connection, sessions.may_be_first(connection))
         return sorted(facts, key=lambda fact: fact.row)
 
-    def _evidence(self, connection: Rows, unknown: Mask, gap: Mask) -> Iterator[Fact]:
+    def _evidence(self, connection: RowNumbers, unknown: Mask, gap: Mask) -> Iterator[Fact]:
         """Yields the first row of each connection that proves collections: from the start if they are unknown, or from a gap on."""
         gap_rows = np.flatnonzero(gap)
         if not unknown.any() and not len(gap_rows):
@@ -345,12 +345,12 @@ class Decoded:
         for row in proof_rows:
             yield Fact(row, int(connection[row]), CollectionsState.INFERRED, evidence=True)
 
-    def _generations(self, connection: Rows, may_be_first: Mask) -> Iterator[Fact]:
+    def _generations(self, connection: RowNumbers, may_be_first: Mask) -> Iterator[Fact]:
         """Yields the first rows of each connection with something that only the first generation has, and with something that it does not
         have."""
         if not may_be_first.any():
             return
-        rows_by_generation: dict[int, list[Rows]] = {UPR: [], LATER: []}
+        rows_by_generation: dict[int, list[RowNumbers]] = {UPR: [], LATER: []}
         for group in self.groups:
             layout = group.choice.layout
             rows = group.rows[may_be_first[group.rows]]
@@ -404,7 +404,7 @@ class Decoded:
         return Slices(start + taken, size - taken), NumberColumn(values, valid), problem, has_bad_prefix
 
 
-def _split(rows: Rows, group: Rows) -> list[Rows]:
+def _split(rows: RowNumbers, group: RowNumbers) -> list[RowNumbers]:
     """Returns runs of rows with equal numbers in ``group``, each run in row order."""
     of_rows = group[rows]
     order = rows[np.argsort(of_rows, kind="stable")]

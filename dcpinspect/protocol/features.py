@@ -6,7 +6,7 @@ lists what was granted.
 
 from __future__ import annotations
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

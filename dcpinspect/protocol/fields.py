@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Literal
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 MessageSide = Literal["request", "response"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.fields import Field, FieldKind, MessageSide
 from dcpinspect.protocol.flags import DURABILITY_LEVELS
 from dcpinspect.protocol.message import Severity
-from dcpinspect.records import dataclass
 
 ESCAPE = 15
 

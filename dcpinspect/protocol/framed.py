@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.growing import grown, only
+from dcpinspect.arrays import grown, only
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.foreign import HTTP, MEMCACHED_TEXT, NAMES, TLS
 from dcpinspect.protocol.stretch import Bytes, Column
-from dcpinspect.records import dataclass
 
 Mask = npt.NDArray[np.bool_]
 

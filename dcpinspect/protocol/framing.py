@@ -23,6 +23,7 @@ from dcpinspect.protocol.framed import (
     FramingAccount,
     joined,
 )
+from dcpinspect.protocol.message_walk import Walk
 from dcpinspect.protocol.resync import (
     HEADER,
     MIN_STREAM_REQUEST,
@@ -36,7 +37,6 @@ from dcpinspect.protocol.resync import (
     plausible_headers,
 )
 from dcpinspect.protocol.stretch import Column, Stretch, captured
-from dcpinspect.protocol.walk import Walk
 from dcpinspect.transport.chunk import StreamChunk
 
 _FIRST_MEMO, _MEMO = 64, 4096

@@ -9,9 +9,9 @@ from __future__ import annotations
 from enum import IntEnum
 from struct import Struct
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.datatype import DATATYPE_BITS
 from dcpinspect.protocol.fields import Field, FieldKind, MessageSide
-from dcpinspect.records import dataclass
 
 HEADER_SIZE = 24
 

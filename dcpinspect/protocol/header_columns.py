@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, inline, kernel
-from dcpinspect.protocol.columns import Array, Mask, Rows, Slices
+from dcpinspect.protocol.column_types import Array, Mask, RowNumbers, Slices
 from dcpinspect.protocol.datatype import UNDEFINED
 from dcpinspect.protocol.flex import STREAM_ID
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header, Magic
@@ -37,7 +37,7 @@ _MAGIC, _OPCODE, _DATATYPE, _IS_RESPONSE, _IS_SERVER, _HAS_MAGIC, _IS_DIVIDED, _
 class HeaderColumns:
     """Columns of the messages that begin at ``start``, with one entry for each message; ``data`` holds all of each."""
 
-    def __init__(self, data: Octets, start: Rows) -> None:
+    def __init__(self, data: Octets, start: RowNumbers) -> None:
         wide = np.empty((_WIDE, len(start)), np.int64)
         narrow = np.empty((_NARROW, len(start)), np.uint8)
         faulty = int(read_headers(data, np.ascontiguousarray(start, np.int64), wide, narrow))
@@ -53,19 +53,19 @@ class HeaderColumns:
         """Whether there are sections; if not, the lengths contradict each other."""
         self.faults: Octets = narrow[_FAULTS]
         """The bits of the rules that the header breaks."""
-        self.extras_size: Rows = wide[_EXTRAS_SIZE]
+        self.extras_size: RowNumbers = wide[_EXTRAS_SIZE]
         self.specific: Array = wide[_SPECIFIC].view(np.uint64)
         """Bytes 6-7: vbucket of a request, status of a response."""
-        self.body_size: Rows = wide[_BODY_SIZE]
+        self.body_size: RowNumbers = wide[_BODY_SIZE]
         self.opaque: Array = wide[_OPAQUE].view(np.uint64)
         """The four opaque bytes, big-endian."""
-        self.framing_size: Rows = wide[_FRAMING_SIZE]
+        self.framing_size: RowNumbers = wide[_FRAMING_SIZE]
         """Bytes of framing extras, also if the header does not count them."""
-        self.extras_at: Rows = wide[_EXTRAS_AT]
+        self.extras_at: RowNumbers = wide[_EXTRAS_AT]
         self.key = Slices(wide[_KEY_AT], wide[_KEY_SIZE])
         """The key with its collection id; size -1 if it is empty."""
         self.value = Slices(wide[_VALUE_AT], wide[_VALUE_SIZE])
-        self.kind: Rows = wide[_KIND]
+        self.kind: RowNumbers = wide[_KIND]
         """A number that is equal for messages of the same side, direction, command and extras length and, for responses, status."""
         self.is_sound = not faulty
         """Whether no header breaks a rule."""

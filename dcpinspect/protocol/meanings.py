@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.column_types import Mask, RowNumbers
 from dcpinspect.protocol.message import Collections
 
 _MAX_STREAM_ID = 0xFFFF
@@ -81,7 +81,7 @@ def json_error(text: bytes) -> tuple[int, str] | None:
     return None
 
 
-def are_json(data: memoryview, start: Rows, size: Rows) -> Mask:
+def are_json(data: memoryview, start: RowNumbers, size: RowNumbers) -> Mask:
     """Returns, for each place and size, whether ``json_error`` finds nothing there."""
     import orjson
 

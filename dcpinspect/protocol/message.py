@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Literal, Protocol
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.fields import Field, Layout
 from dcpinspect.protocol.header import Header
-from dcpinspect.records import dataclass
 
 Severity = Literal["error", "warning", "note"]
 Encoding = Literal["json", "text", "binary", "fields", "hidden", "missing"]

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.control_keys import control_key
-from dcpinspect.records import dataclass
 
 Replace = Callable[[bytes], bytes]
 """Returns what stands for a text."""

@@ -26,10 +26,10 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.layouts import legal_extras
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
-from dcpinspect.records import dataclass
 
 Bytes = npt.NDArray[np.uint8]
 Column = npt.NDArray[np.int64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.opcodes import Opcode, Trait
 
 _ABOUT_ONE_VBUCKET = (

@@ -17,12 +17,12 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.growing import grown
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.arrays import grown
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask, RowNumbers
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.message import Collections, Context, Generation
 from dcpinspect.protocol.opcodes import Opcode, Trait
-from dcpinspect.records import dataclass
 
 
 class CollectionsState(IntEnum):
@@ -97,20 +97,20 @@ class Sessions:
     def __init__(self) -> None:
         self._connections = np.full((64, 4), -1, np.int8)  # by number; a connection takes four bytes
 
-    def begin(self, connections: Rows, has_handshake: Mask) -> None:
+    def begin(self, connections: RowNumbers, has_handshake: Mask) -> None:
         """Begins connections, of which some may be known: they are seen from their handshake or from the middle."""
         new = self._of(connections, _STATE) < 0
         self._connections[connections[new]] = np.where(has_handshake[new, None], _FROM_HANDSHAKE, _FROM_MIDDLE)
 
-    def unknown(self, connections: Rows) -> npt.NDArray[np.bool_]:
+    def unknown(self, connections: RowNumbers) -> npt.NDArray[np.bool_]:
         """Returns, for each of these connections, whether its collections are still unknown."""
         return self._of(connections, _STATE) <= CollectionsState.UNKNOWN
 
-    def may_be_first(self, connections: Rows) -> npt.NDArray[np.bool_]:
+    def may_be_first(self, connections: RowNumbers) -> npt.NDArray[np.bool_]:
         """Returns, for each of these connections, whether nothing has shown that it is later than the first generation."""
         return np.asarray(self._of(connections, _GENERATION) != LATER, dtype=np.bool_)
 
-    def apply(self, connections: Rows, facts: list[Fact]) -> Held:
+    def apply(self, connections: RowNumbers, facts: list[Fact]) -> Held:
         """Returns what holds at each row of a batch, whose facts come in row order.
 
         A fact holds from its own row on. Cost: rows x log(facts).
@@ -154,7 +154,7 @@ class Sessions:
         row: npt.NDArray[np.int8] = self._connections[connection]
         return row
 
-    def _of(self, connections: Rows, column: int) -> npt.NDArray[np.int8]:
+    def _of(self, connections: RowNumbers, column: int) -> npt.NDArray[np.int8]:
         self._row(int(connections.max(initial=0)))
         values: npt.NDArray[np.int8] = self._connections[:, column][connections]
         return values
@@ -167,15 +167,15 @@ class Settled(Sessions):
         super().__init__()
         self._rows = rows
 
-    def unknown(self, connections: Rows) -> npt.NDArray[np.bool_]:
+    def unknown(self, connections: RowNumbers) -> npt.NDArray[np.bool_]:
         """Returns that no connection is unknown."""
         return np.zeros(len(connections), dtype=np.bool_)
 
-    def may_be_first(self, connections: Rows) -> npt.NDArray[np.bool_]:
+    def may_be_first(self, connections: RowNumbers) -> npt.NDArray[np.bool_]:
         """Returns that no connection has to be looked at."""
         return np.zeros(len(connections), dtype=np.bool_)
 
-    def apply(self, connections: Rows, facts: list[Fact]) -> Held:  # noqa: ARG002
+    def apply(self, connections: RowNumbers, facts: list[Fact]) -> Held:  # noqa: ARG002
         """Returns the columns as they were."""
         return self._rows
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dcpinspect.scapy_layer.frames import FRAMES, DcpFrame
-from dcpinspect.scapy_layer.messages import DCP, MESSAGES, PORT, McbpError, MessageBody
-from dcpinspect.scapy_layer.session import DCPSession, Origin
+from dcpinspect.scapy_layer.scapy_packets import DCP, MESSAGES, PORT, McbpError, MessageBody
+from dcpinspect.scapy_layer.scapy_session import DCPSession, Origin
 
 if TYPE_CHECKING:
 

@@ -11,7 +11,7 @@ from scapy.packet import Packet
 from dcpinspect.protocol.fields import MessageSide
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, Frame, FrameSpec, decode_frames, encode_frames
 from dcpinspect.protocol.header_columns import UNDECLARED_STREAM_ID, faults_of
-from dcpinspect.scapy_layer.fields import camel, number_field, packet_class, sentence
+from dcpinspect.scapy_layer.scapy_fields import camel, number_field, packet_class, sentence
 
 
 class DcpFrame(Packet):

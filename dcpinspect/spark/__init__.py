@@ -19,7 +19,7 @@ __all__ = ["filter_sql", "readable", "register", "run", "table"]
 
 def register(spark: SparkSession) -> None:
     """Lets a session read captures with ``spark.read.format("dcp").load("captures/")``; ``docs/spark.md`` has options and columns."""
-    from dcpinspect.spark.source import DcpSource
+    from dcpinspect.spark.data_source import DcpSource
 
     spark.dataSource.register(DcpSource)
 
@@ -71,14 +71,14 @@ def table(spark: SparkSession, out: Path, name: str = "messages") -> DataFrame:
     The table consists of the files that the run names. A directory such as ``out/messages`` can also contain files that are not part of the
     table any more, or not yet. Raises UsageError if there is no such table, or if no pipeline has written to ``out``.
     """
-    from dcpinspect.spark import query
+    from dcpinspect.spark import spark_sql
     from dcpinspect.spark.manifest import Manifest
 
-    return query.table(spark, Manifest.newest(out), name)
+    return spark_sql.table(spark, Manifest.newest(out), name)
 
 
 def filter_sql(text: str, table: str = "messages") -> str:
     """Returns a filter, as in ``--filter``, for readable rows: ``readable(frame).where(filter_sql("by_seqno > 5"))``. Raises UsageError."""
-    from dcpinspect.spark import filter as filters
+    from dcpinspect.spark import spark_filter as filters
 
     return filters.filter_sql(text, table)

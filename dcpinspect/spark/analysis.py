@@ -15,21 +15,21 @@ import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.capture.open import CaptureFile, FileDamage
-from dcpinspect.comparison.side import AnswerTimes
+from dcpinspect.diff.reading_side import AnswerTimes
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.registry import RULES
-from dcpinspect.parts import Part, shown
-from dcpinspect.reading import Reading
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.reading.joining import Part, shown
+from dcpinspect.reading.reading import Reading
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, write_keys
-from dcpinspect.spark.disputes import write_bounds
+from dcpinspect.spark.capture_points import write_paths
 from dcpinspect.spark.looks import write_looks
 from dcpinspect.spark.manifest import FEW
 from dcpinspect.spark.message_files import MessageFiles
-from dcpinspect.spark.paths import write_paths
+from dcpinspect.spark.part_disputes import write_bounds
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.secrets import Secrets, closed_by
 from dcpinspect.spark.sharing import sharing

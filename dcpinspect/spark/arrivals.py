@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 
 from dcpinspect.capture.folders import captures_in
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
-from dcpinspect.spark.places import local_path
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.spark.locations import local_path
+from dcpinspect.text import escape
 
 ArrivalState = tuple[int, int]
 """Size in bytes, and time of the last change in nanoseconds."""

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dcpinspect.errors import OutputError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.delta import statistics_of
 from dcpinspect.spark.salt import is_sealed
+from dcpinspect.text import escape
 
 _RANDOM = 8
 """Number of random bytes in a name; every session of Spark numbers its attempts anew, so their numbers are not unique."""

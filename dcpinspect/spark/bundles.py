@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcpinspect.capture.batch import Column, PacketBatch
-from dcpinspect.gathering import gathered
-from dcpinspect.records import dataclass
+from dcpinspect.kernels.gathering import gathered
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark import files
-from dcpinspect.spark.marks import GroupMarks, Marker, together
+from dcpinspect.spark.data_marks import GroupMarks, Marker, together
 from dcpinspect.spark.salt import Salt
 
 OWN = 1 << 16

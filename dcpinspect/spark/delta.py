@@ -19,8 +19,8 @@ from pyarrow.fs import SubTreeFileSystem
 
 from dcpinspect.capture.stores import options
 from dcpinspect.errors import OutputError, UsageError
-from dcpinspect.escape import clip, escape
 from dcpinspect.spark import files
+from dcpinspect.text import clip, escape
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

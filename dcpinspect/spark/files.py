@@ -12,7 +12,7 @@ import pyarrow as pa
 from dcpinspect.capture.remote import info, opened
 from dcpinspect.capture.stores import is_uri, place, told
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import clip, escape
+from dcpinspect.text import clip, escape
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
 from dcpinspect.findings.collector import Collector
-from dcpinspect.parts import Part, from_bytes, to_bytes
+from dcpinspect.reading.joining import Part, from_bytes, to_bytes
 from dcpinspect.spark import files
 from dcpinspect.spark.salt import Salt
+from dcpinspect.text import escape
 
 ENDING = ".looks"
 """Ending of such a file."""

@@ -22,17 +22,16 @@ import pyarrow as pa
 
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import DcpInspectError, UsageError
-from dcpinspect.escape import escape
-from dcpinspect.parts import Part
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.reading.joining import Part
 from dcpinspect.spark import delta, files, runs
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.bundles import Bundled, read_index
-from dcpinspect.spark.disputes import ENDING as GAPS
+from dcpinspect.spark.locations import place, reached
+from dcpinspect.spark.part_disputes import ENDING as GAPS
 from dcpinspect.spark.pieces import TABLES, ManifestPiece, divided
 from dcpinspect.spark.pieces import read as read_pieces
 from dcpinspect.spark.pieces import write as write_piece
-from dcpinspect.spark.places import place, reached
 from dcpinspect.spark.record_files import WrittenAnew
 from dcpinspect.spark.runs import PipelineRun
 from dcpinspect.spark.salt import Salt
@@ -40,6 +39,7 @@ from dcpinspect.spark.scan import ScanReport
 from dcpinspect.spark.stored import BOUNDED, PARTITIONS, SCHEMAS
 from dcpinspect.spark.units import Unit
 from dcpinspect.temporary import at_end, not_at_end
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

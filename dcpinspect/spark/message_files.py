@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dcpinspect.capture.batch import Column
-from dcpinspect.escape import escape
 from dcpinspect.spark import files
-from dcpinspect.spark.schema import message_columns
+from dcpinspect.spark.spark_schema import message_columns
 from dcpinspect.spark.stored import COLUMNS, CONNECTION_ID, DAY, MESSAGES, POINT
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.text import escape
 
 ROWS = 1 << 20
 """About so many messages are sorted together."""

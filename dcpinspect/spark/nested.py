@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from dcpinspect.errors import DcpInspectError, OutputError, UsageError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import attempt
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.tasks import Tasks, is_little
+from dcpinspect.text import escape
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -10,24 +10,24 @@ import numpy as np
 import pyarrow as pa
 
 from dcpinspect.capture.batch import Column
-from dcpinspect.escape import escape
 from dcpinspect.findings.record import finding_records, with_counts
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.parts import SET_APART, Merged
-from dcpinspect.render.lines import counted
-from dcpinspect.render.verdict import damage_of
+from dcpinspect.output.render.message_lines import counted
+from dcpinspect.output.render.verdict import damage_of
+from dcpinspect.reading.joining import SET_APART, Merged
 from dcpinspect.spark import delta
 from dcpinspect.spark.attempts import Written
+from dcpinspect.spark.capture_points import read_paths
 from dcpinspect.spark.manifest import BATCH, Manifest, ManifestPart, Read, last_of
-from dcpinspect.spark.paths import read_paths
 from dcpinspect.spark.record_files import WrittenAnew, pieces, written_anew, written_rows
 from dcpinspect.spark.scan import ADDRESS_BYTES
-from dcpinspect.spark.schema import kept
+from dcpinspect.spark.spark_schema import kept
 from dcpinspect.spark.stored import BAD, CAPTURES, CONNECTIONS, PATHS
-from dcpinspect.spark.whole import RunResults
+from dcpinspect.spark.whole_output import RunResults
 from dcpinspect.streams.tables import NAMES
-from dcpinspect.tables.records import Records
+from dcpinspect.tables.record_tables import Records
+from dcpinspect.text import escape
 from dcpinspect.transport.connections import endpoint_text
 
 

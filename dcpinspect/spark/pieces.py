@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark import files
 
 TABLES = ("captures", "bad")
@@ -72,7 +72,7 @@ def divided(
 
 def write(folder: str, piece: ManifestPiece, everything: Sequence[Any]) -> None:
     """Writes the captures or parts of a piece, each with its number in ``everything``."""
-    from dcpinspect.zstd import zstd  # deferred: pieces are rarely written
+    from dcpinspect.capture.zstd import zstd  # deferred: pieces are rarely written
 
     content = [[number, asdict(entry)] for number, entry in enumerate(everything) if entry.batch in piece.batches]
     files.write(f"{folder}/{piece.state}", zstd.compress(json.dumps(content).encode(), 1))
@@ -80,7 +80,7 @@ def write(folder: str, piece: ManifestPiece, everything: Sequence[Any]) -> None:
 
 def read(folder: str, pieces: Sequence[ManifestPiece]) -> list[tuple[int, Any]]:
     """Reads all captures or parts in pieces, as JSON values, each with its number. Raises OSError, ValueError."""
-    from dcpinspect.zstd import zstd  # deferred, as above
+    from dcpinspect.capture.zstd import zstd  # deferred, as above
 
     entries: list[tuple[int, Any]] = []
     for piece in pieces:

@@ -16,15 +16,14 @@ from typing import Any
 
 from dcpinspect.capture.rights import as_private_as
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.escape import escape
-from dcpinspect.parts import SET_APART
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.reading.joining import SET_APART
 from dcpinspect.spark import files, plan
 from dcpinspect.spark.analysis import Analysed, Work, analyse
 from dcpinspect.spark.attempts import Written, attempt, verify
+from dcpinspect.spark.locations import local_path
 from dcpinspect.spark.manifest import BATCH, FOLDER, RAW, Manifest, ManifestPart, Read
 from dcpinspect.spark.outputs import findings_of, problems, rows_of, states, write_captures
-from dcpinspect.spark.places import local_path
 from dcpinspect.spark.program import program
 from dcpinspect.spark.record_files import PartRows, WrittenAnew, write_part_rows
 from dcpinspect.spark.salt import Salt
@@ -34,7 +33,8 @@ from dcpinspect.spark.stretches import Stretch, stretches
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.together import Joining, NewRows, put_together, put_together_apart
 from dcpinspect.spark.units import BY_DIRECTORY, END, Unit, check_rule, digested, files_of, units_of
-from dcpinspect.spark.whole import RunResults, names_of, ports, with_embedded
+from dcpinspect.spark.whole_output import RunResults, names_of, ports, with_embedded
+from dcpinspect.text import escape
 
 SUMMARY = "dcpinspect.pipeline_run/1"
 """Name and version of the contract of the summary."""

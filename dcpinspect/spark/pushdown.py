@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dcpinspect.tables.column_kinds import Column
 from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_tree import (
@@ -22,7 +23,6 @@ from dcpinspect.tables.filter_tree import (
     TextPosition,
     names,
 )
-from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.schema import BY_NAME
 
 _OPERATORS: dict[str, Operator] = {

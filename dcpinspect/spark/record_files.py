@@ -17,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dcpinspect.parts import Part, from_bytes
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.reading.joining import Part, from_bytes
 from dcpinspect.spark import files
 from dcpinspect.spark.attempts import Written, attempt
 from dcpinspect.spark.salt import Salt
-from dcpinspect.spark.schema import kept
-from dcpinspect.streams.of_whole import OfWhole
-from dcpinspect.tables.records import Records
+from dcpinspect.spark.spark_schema import kept
+from dcpinspect.streams.whole_reading import OfWhole
+from dcpinspect.tables.record_tables import Records
 
 ROWS = 1 << 15
 """Number of rows of a table that are made and written at once."""

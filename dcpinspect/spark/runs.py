@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark import delta, files
 from dcpinspect.spark.attempts import Written, attempt
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

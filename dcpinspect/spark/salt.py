@@ -16,9 +16,9 @@ from typing import Any
 from dcpinspect.capture.remote import Ranged
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.records import dataclass
+from dcpinspect.text import escape
 
 LEAST = 16
 """Least size of a salt in bytes: a shorter one might be guessed."""

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.arrays import grown
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.capture.open import BATCH_BYTES, open_capture
-from dcpinspect.capture.walk import MAX_PROBLEMS
+from dcpinspect.capture.packet_walk import MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
-from dcpinspect.growing import grown
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark.bundles import BundleWriter
 from dcpinspect.spark.salt import Salt
 from dcpinspect.spark.stretches import Stretch, StretchPackets

@@ -13,11 +13,11 @@ from hashlib import sha256
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import escape
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.keylog import HANDSHAKE, SEARCH, TRAFFIC, KeyLog, files_of, of_point
-from dcpinspect.transport.tls.records import TLS13
+from dcpinspect.transport.tls.tls_records import TLS13
 
 Named = tuple[str | None, str]
 """A capture point (None: all of them), and the path of a key log or of a folder of key logs."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.contents import Share
 
 READ, WRITE = 3.0, 12.0

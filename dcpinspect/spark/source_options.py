@@ -14,17 +14,16 @@ import pyarrow as pa
 from dcpinspect.capture.remote import info
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
-from dcpinspect.spark.places import local_path, place
-from dcpinspect.spark.schema import ddl, table_schema
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.spark.locations import local_path, place
+from dcpinspect.spark.spark_schema import ddl, table_schema
 from dcpinspect.spark.units import BY_DIRECTORY, check_rule, files_of, units_of
-from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables import select
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_tree import Compare, Constant
 from dcpinspect.tables.times import length
+from dcpinspect.text import did_you_mean, escape
 from dcpinspect.transport.tls.keylog import SEARCH
 
 OnError = Literal["row", "fail", "skip"]

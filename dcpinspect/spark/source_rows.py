@@ -11,11 +11,11 @@ import pyarrow as pa
 from dcpinspect.capture.open import FileDamage, open_capture
 from dcpinspect.coverage import DCP
 from dcpinspect.errors import CaptureError
-from dcpinspect.protocol.columns import Rows
-from dcpinspect.reading import Reading
-from dcpinspect.spark.schema import message_rows
+from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.source_options import ERROR, POINT, SCHEMA, CaptureSlice, SourceOptions
+from dcpinspect.spark.spark_schema import message_rows
 from dcpinspect.spark.units import size_of, why_not
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
@@ -119,7 +119,7 @@ def _messages(asked: SourceOptions, part: CaptureSlice, batch: MessageBatch, con
         yield from _cut(pa.RecordBatch.from_arrays(columns, schema=asked.schema))
 
 
-def _within(asked: SourceOptions, batch: MessageBatch) -> Rows:
+def _within(asked: SourceOptions, batch: MessageBatch) -> RowNumbers:
     rows = asked.selection.rows(batch)
     if asked.since_ns is not None:
         rows = rows[batch.time_ns[rows] >= asked.since_ns]

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from dcpinspect.capture.remote import info
 from dcpinspect.capture.stores import is_uri
-from dcpinspect.spark.source import Task
+from dcpinspect.spark.data_source import Task
 from dcpinspect.spark.source_options import CaptureSlice, SourceOptions
 from dcpinspect.spark.source_rows import record_batches
 

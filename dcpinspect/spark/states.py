@@ -15,9 +15,9 @@ from pathlib import Path
 
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.ownership import UnsafeError, check_above
-from dcpinspect.parts import from_bytes, to_bytes
-from dcpinspect.reading import Reading
-from dcpinspect.resuming import NotKeptError, go_on, put_aside
+from dcpinspect.reading.joining import from_bytes, to_bytes
+from dcpinspect.reading.reading import Reading
+from dcpinspect.reading.resuming import NotKeptError, go_on, put_aside
 from dcpinspect.spark import files
 from dcpinspect.spark.bundles import Bundled
 from dcpinspect.spark.salt import Salt

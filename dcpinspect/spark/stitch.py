@@ -12,8 +12,8 @@ from dataclasses import field
 
 import numpy as np
 
-from dcpinspect.records import dataclass
-from dcpinspect.spark.marks import GroupMarks, are_same
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.spark.data_marks import GroupMarks, are_same
 from dcpinspect.spark.scan import ADDRESS_BYTES, KEY_BYTES
 
 GroupPair = tuple[bytes, bytes]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dcpinspect.comparison.contracts import PATHS as _PATHS
-from dcpinspect.spark.schema import TABLES, record_types, table_schema
+from dcpinspect.diff.difference_columns import PATHS as _PATHS
+from dcpinspect.spark.spark_schema import TABLES, record_types, table_schema
 
 CONNECTION_ID, POINT, DAY = pa.field("connection_id", pa.int64()), pa.field("capture_point", pa.string()), pa.field("day", pa.date32())
 PARTITIONS = (POINT.name, DAY.name)

@@ -19,9 +19,9 @@ import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, FileDamage
+from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.capture.pcap import DONE, FILE_HEADER, Pcap, find_record
 from dcpinspect.capture.remote import opened
-from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
 
 BYTES = 32 << 20

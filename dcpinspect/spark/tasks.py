@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dcpinspect.errors import UsageError
 from dcpinspect.spark import program
-from dcpinspect.spark import session as sessions
+from dcpinspect.spark import spark_session as sessions
 from dcpinspect.spark.shipping import OURS, missing_module, ship
 from dcpinspect.spark.stitch import balanced
 from dcpinspect.temporary import remember

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from dcpinspect.parts import SET_APART, to_bytes
-from dcpinspect.records import dataclass
-from dcpinspect.spark import files, histories
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.reading.joining import SET_APART, to_bytes
+from dcpinspect.spark import files, part_histories
 from dcpinspect.spark.analysis import look
 from dcpinspect.spark.attempts import attempt
 from dcpinspect.spark.manifest import BATCH, PARTS, Manifest
@@ -17,7 +17,7 @@ from dcpinspect.spark.outputs import write_tables
 from dcpinspect.spark.record_files import WrittenAnew, mark_of
 from dcpinspect.spark.secrets import Secrets
 from dcpinspect.spark.tasks import Tasks
-from dcpinspect.spark.whole import RunResults, whole
+from dcpinspect.spark.whole_output import RunResults, whole
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.tables import NAMES
 
@@ -74,7 +74,7 @@ def put_together(joining: Joining, tasks: Tasks) -> tuple[RunResults, Together]:
     results = whole(joining.manifest, few=tasks)
     results.merged.compare(
         lambda wanted: _look(tasks, results, wanted, joining.secrets),
-        partial(histories.compare, tasks, results, joining.secrets, joining.stem),
+        partial(part_histories.compare, tasks, results, joining.secrets, joining.stem),
     )
     rows = _new_rows(joining, results)
     return results, Together(write_tables(results, joining.batch, joining.there), rows)

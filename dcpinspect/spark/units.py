@@ -21,9 +21,9 @@ from dcpinspect.capture import remote
 from dcpinspect.capture.folders import captures_in, has_name_of_capture
 from dcpinspect.capture.stores import is_uri
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
-from dcpinspect.spark.places import reached
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.spark.locations import reached
+from dcpinspect.text import escape
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dcpinspect.spark.schema import columns_of, table_schema, whole_numbers
+from dcpinspect.spark.spark_schema import columns_of, table_schema, whole_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.streams.columns import PREPARE_SURPLUS, kinds
-from dcpinspect.streams.kinds import ACK, END
+from dcpinspect.streams.message_columns import PREPARE_SURPLUS, kinds
+from dcpinspect.streams.record_numbers import ACK, END
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.series import Series
 
@@ -31,7 +31,7 @@ class Balance:
         """Takes the next messages of the reading."""
         kind = kinds(batch)[0]
         counted = kind >= END
-        change: Rows = np.where(counted, batch.length + PREPARE_SURPLUS * (batch.decoded.opcode == Opcode.DCP_PREPARE), 0)
+        change: RowNumbers = np.where(counted, batch.length + PREPARE_SURPLUS * (batch.decoded.opcode == Opcode.DCP_PREPARE), 0)
         acks = kind == ACK
         if acks.any():
             change[acks] = -batch.decoded.numbers["ack_bytes"].values[acks].astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, nested, number
-from dcpinspect.streams.rows import MessageRow
+from dcpinspect.streams.records import MessageRow
 
 TOLD_OF_KEY = 32
 """Bytes of a key that are kept to be shown."""

@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.fields import Field, LayoutItem
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.layouts import LAYOUTS
-from dcpinspect.records import dataclass
+from dcpinspect.tables.collection_names import DEFAULT, shown, unnamed, with_id
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.naming import DEFAULT, shown, unnamed, with_id
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor

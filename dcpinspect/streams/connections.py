@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import CONNECTIONS
 from dcpinspect.streams.gaps_between_streams import Client
-from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import ConnectionRow, ConnectionRows, Streams
+from dcpinspect.streams.records import ConnectionRow, ConnectionRows, Streams
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
-from dcpinspect.tables.records import Records
+from dcpinspect.tables.record_tables import Records
 
 Table = npt.NDArray[np.int64]
 

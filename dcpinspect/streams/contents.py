@@ -14,14 +14,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dcpinspect.kernels.structs import Ints
-from dcpinspect.protocol.columns import Mask, Rows
-from dcpinspect.streams import keys
+from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.streams import event_keys
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import collections_of, key_hashes, new_secrets
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.kinds import IS_ASKED, IS_EVENT, SEQNO_ADVANCED
+from dcpinspect.streams.record_numbers import IS_ASKED, IS_EVENT, SEQNO_ADVANCED
+from dcpinspect.streams.records import LEAST, Anomalies, Messages, RowCounts, Snapshots, Streams
 from dcpinspect.streams.renumbering import renumbered
-from dcpinspect.streams.rows import LEAST, Anomalies, Messages, RowCounts, Snapshots, Streams
 from dcpinspect.streams.state import ReadingState, biased
 from dcpinspect.tables.messages import MessageBatch
 
@@ -39,7 +39,7 @@ class Share(NamedTuple):
     remainder: int
     divisor: int
 
-    def has(self, vbuckets: Rows) -> Mask:
+    def has(self, vbuckets: RowNumbers) -> Mask:
         """Returns a mask of the vbuckets that belong to the share."""
         return np.asarray(vbuckets % self.divisor == self.remainder)
 
@@ -58,11 +58,11 @@ class Contents(Portable):
         self.most = most
         """Number of keys that are remembered; only to be changed before the first batch."""
         self._share = share
-        self._tables = tables = keys.KeyTables()
-        tables.entries = keys.KeyRows.zeros(min(_FIRST, most))
+        self._tables = tables = event_keys.KeyTables()
+        tables.entries = event_keys.KeyRows.zeros(min(_FIRST, most))
         tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
-        tables.marks = keys.KeyFill.one()
-        tables.events, tables.messages, tables.streams = keys.KeyEvents.zeros(0), Messages.zeros(0), Streams.zeros(0)
+        tables.marks = event_keys.KeyFill.one()
+        tables.events, tables.messages, tables.streams = event_keys.KeyEvents.zeros(0), Messages.zeros(0), Streams.zeros(0)
         tables.snapshots, tables.anomalies, tables.counts = Snapshots.zeros(0), Anomalies.zeros(0), RowCounts.one()
         tables.seed = secrets.randbits(31)
         self._secrets = hashed_by or new_secrets()  # secrets of its own: another process may go on with what it knows of keys
@@ -86,7 +86,7 @@ class Contents(Portable):
         streams that do not exist.
         """
         first = readings[0]
-        entries = keys.KeyRows.joined([reading._tables.entries[: reading._tables.marks.used] for reading in readings])
+        entries = event_keys.KeyRows.joined([reading._tables.entries[: reading._tables.marks.used] for reading in readings])
         is_stream = (entries.stream >= 0) & (entries.stream < len(streams))
         if any(reading._secrets != first._secrets for reading in readings) or not is_stream.all():
             msg = "these do not belong together"
@@ -98,17 +98,17 @@ class Contents(Portable):
         marks.has_said = max(reading._tables.marks.has_said for reading in readings)
         return contents
 
-    def _know(self, entries: keys.KeyRows) -> None:
+    def _know(self, entries: event_keys.KeyRows) -> None:
         """Remembers these entries, at most as many as are remembered anyway."""
         tables = self._tables
         tables.entries, tables.marks.used = entries, len(entries)
-        while tables.marks.used and tables.marks.used + keys.ROOM > self.most:
+        while tables.marks.used and tables.marks.used + event_keys.ROOM > self.most:
             self._forget()
         used = tables.marks.used
-        grown = keys.KeyRows.zeros(max(min(_FIRST, self.most), 1 << (used + keys.ROOM - 1).bit_length()))
+        grown = event_keys.KeyRows.zeros(max(min(_FIRST, self.most), 1 << (used + event_keys.ROOM - 1).bit_length()))
         grown[:used] = tables.entries[:used]
         tables.entries, tables.slots = grown, np.full(2 * len(grown), -1, dtype=np.int64)
-        keys.refill_entries(tables)
+        event_keys.refill_entries(tables)
 
     def feed(self, batch: MessageBatch, state: ReadingState, filters: list[dict[str, Any] | None]) -> None:
         """Takes the messages of a batch; ``state``: as the kernel left it; ``filters``: the parsed values of stream requests."""
@@ -125,7 +125,7 @@ class Contents(Portable):
             state.make_room_in("anomalies")
             tables.anomalies = state.anomalies
             self._make_room()
-            start = keys.follow_keys(start, tables)
+            start = event_keys.follow_keys(start, tables)
 
     def renumber(self, streams: Ints | None, snapshots: Ints) -> None:
         """Gives snapshots, and streams if ``streams`` is given, other numbers: new number by old number, -1 for those that left."""
@@ -139,7 +139,7 @@ class Contents(Portable):
             entries[: len(kept_entries)] = kept_entries
             marks.used = len(kept_entries)
             tables.slots[:] = -1
-            keys.refill_entries(tables)
+            event_keys.refill_entries(tables)
             entries = tables.entries[: marks.used]
         of_key = entries.key >= 0  # other entries have no snapshot there
         entries.snapshot[of_key] = renumbered(entries.snapshot[of_key], snapshots)
@@ -147,16 +147,16 @@ class Contents(Portable):
     def _make_room(self) -> None:
         tables = self._tables
         used = tables.marks.used
-        if len(tables.entries) - used >= keys.ROOM:
+        if len(tables.entries) - used >= event_keys.ROOM:
             return
         if len(tables.entries) < self.most:
-            grown = keys.KeyRows.zeros(min(_GROWTH * len(tables.entries), self.most))
+            grown = event_keys.KeyRows.zeros(min(_GROWTH * len(tables.entries), self.most))
             grown[:used] = tables.entries[:used]
             tables.entries = grown
         else:
             self._forget()
         tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
-        keys.refill_entries(tables)
+        event_keys.refill_entries(tables)
 
     def _forget(self) -> None:
         """Forgets the older half of the keys; collections and keys with a pending prepare are kept longer."""
@@ -173,16 +173,16 @@ class Contents(Portable):
 def _events(
     batch: MessageBatch,
     messages: Messages,
-    event_rows: Rows,
+    event_rows: RowNumbers,
     streams: Streams,
     filters: list[dict[str, Any] | None],
     hashed_by: tuple[int, int],
-) -> keys.KeyEvents:
+) -> event_keys.KeyEvents:
     rows = batch.index_of(messages.place.row[event_rows])
     decoded = batch.decoded
     collection = collections_of(batch, rows)
     hashed = np.where(decoded.key.size[rows] > 0, key_hashes(batch, rows, hashed_by), -1)
-    events = keys.KeyEvents.zeros(len(event_rows))
+    events = event_keys.KeyEvents.zeros(len(event_rows))
     spread = (collection.view(np.uint64) * np.uint64(_SPREAD)).view(np.int64)
     events.message[:] = event_rows
     events.key[:] = np.where(hashed < 0, -1, (hashed ^ spread) & ((1 << 62) - 1))
@@ -196,7 +196,9 @@ def _events(
     return events
 
 
-def _is_outside(standing: Rows, stream: Rows, collection: Rows, streams: Streams, filters: list[dict[str, Any] | None]) -> Mask:
+def _is_outside(
+    standing: RowNumbers, stream: RowNumbers, collection: RowNumbers, streams: Streams, filters: list[dict[str, Any] | None]
+) -> Mask:
     """Returns a mask of events in collections that the request of their stream does not name, although it names some."""
     is_asked = standing & IS_ASKED != 0
     number = np.where(is_asked & (collection >= 0), streams.request.filter[stream], -1)

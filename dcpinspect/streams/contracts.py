@@ -6,8 +6,8 @@ from dcpinspect.protocol.flags import SNAPSHOT_FLAGS, STREAM_FLAGS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rollback import CAUSES as ROLLBACK_CAUSES
 from dcpinspect.streams.transitions import SNAPSHOT_STATES
-from dcpinspect.tables.kinds import Column
-from dcpinspect.tables.records import RecordTable
+from dcpinspect.tables.column_kinds import Column
+from dcpinspect.tables.record_tables import RecordTable
 
 _C = Column
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.column_types import Mask, RowNumbers
 from dcpinspect.protocol.layouts.stream_request import STREAM_OPTIONS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.cluster_map import ClusterMaps
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.kinds import FACT_WINDOW
+from dcpinspect.streams.record_numbers import FACT_WINDOW
 from dcpinspect.streams.renumbering import Table, by_connection, renumbered_rows, without_repeats
 from dcpinspect.streams.server_reports import Reports, ServerReport
 from dcpinspect.streams.session import FAILOVER_LOGS, Fact, News, Session, json_object, place_of, readable
@@ -155,7 +155,7 @@ class Conversation(Portable):
             self.logs.append(value)
         return number
 
-    def keep(self, filters: Rows, logs: Rows) -> dict[str, Mask]:
+    def keep(self, filters: RowNumbers, logs: RowNumbers) -> dict[str, Mask]:
         """Keeps only the ``filters`` and ``logs`` of these numbers.
 
         Returns by name a mask of those that stay; they get new numbers in the same order.

@@ -22,15 +22,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from dcpinspect.growing import grown
+from dcpinspect.arrays import grown
 from dcpinspect.kernels.structs import Ints, Struct, T, number
 from dcpinspect.kernels.structs import StructRows as Table
-from dcpinspect.protocol.columns import Array, Mask, numbers_at
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Array, Mask, numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.records import dataclass
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.links import Link
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.tables.messages import MessageBatch
 
 TRANSLATION, PROXY = "address translation", "proxy"

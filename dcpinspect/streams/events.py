@@ -15,14 +15,14 @@ import numpy as np
 
 from dcpinspect.kernels.kernel import Octets, kernel
 from dcpinspect.kernels.structs import Ints
-from dcpinspect.protocol.columns import Rows, Slices
+from dcpinspect.protocol.column_types import RowNumbers, Slices
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.streams.changes import TOLD_OF_KEY, Change, ChangeEvent, Changes, Events, KeyStart, changes_of
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.latest import Latest
-from dcpinspect.streams.rows import GREATEST, LEAST, Streams
+from dcpinspect.streams.latest_rows import Latest
+from dcpinspect.streams.records import GREATEST, LEAST, Streams
 from dcpinspect.streams.session import put_places
 from dcpinspect.streams.state import biased
 from dcpinspect.tables.messages import MessageBatch
@@ -138,24 +138,24 @@ def events_of(
     return table
 
 
-def key_hashes(batch: MessageBatch, rows: Rows, secrets_: tuple[int, int] = _SECRETS) -> Rows:
+def key_hashes(batch: MessageBatch, rows: RowNumbers, secrets_: tuple[int, int] = _SECRETS) -> RowNumbers:
     """Returns a hash of 62 bits of each message's key, without its collection; -1 where the capture lacks part of the message."""
     return _hashes(batch, batch.decoded.key, rows, secrets_)
 
 
-def _hashes(batch: MessageBatch, slices: Slices, rows: Rows, secrets_: tuple[int, int]) -> Rows:
+def _hashes(batch: MessageBatch, slices: Slices, rows: RowNumbers, secrets_: tuple[int, int]) -> RowNumbers:
     start, size = np.ascontiguousarray(slices.start[rows]), np.maximum(slices.size[rows], 0)
-    hashed: Rows = np.empty(len(rows), dtype=np.int64)
+    hashed: RowNumbers = np.empty(len(rows), dtype=np.int64)
     hash_keys(batch.data, start, size, *secrets_, hashed)
     if len(batch.missing.row):
         hashed[np.isin(rows, batch.missing.row)] = -1
     return hashed
 
 
-def collections_of(batch: MessageBatch, rows: Rows) -> Rows:
+def collections_of(batch: MessageBatch, rows: RowNumbers) -> RowNumbers:
     """Returns the collection of each message, -1 where it is not known."""
     collection_ids = batch.decoded.collection_id
-    values: Rows = collection_ids.values[rows].astype(np.int64)
+    values: RowNumbers = collection_ids.values[rows].astype(np.int64)
     if collection_ids.valid is not None:
         without = np.where(batch.decoded.collections[rows] == CollectionsState.OFF, 0, -1)
         values = np.where(collection_ids.valid[rows], values, without)

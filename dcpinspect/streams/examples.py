@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import NO_ROWS, Rows
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class Examples(Generic[T]):
             self.add(example)
         self.count += many - len(new_examples)
 
-    def keep(self, rows: Rows, times: Rows, example_rows: Rows | None = None) -> None:
+    def keep(self, rows: RowNumbers, times: RowNumbers, example_rows: RowNumbers | None = None) -> None:
         """Keeps rows of occurrences, their times, and the times when something showed them."""
         if self._rows is None:
             self._rows = array("q")
@@ -65,22 +65,22 @@ class Examples(Generic[T]):
             del self._rows[: len(self._rows) // 6 * 3]
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> RowNumbers:
         """The rows that were kept, in rising order."""
         return self._kept[:, 0]
 
     @property
-    def times(self) -> Rows:
+    def times(self) -> RowNumbers:
         """The time of each of ``rows``."""
         return self._kept[:, 1]
 
     @property
-    def shown(self) -> Rows:
+    def shown(self) -> RowNumbers:
         """The time when something showed each of ``rows``; 0 where nothing did."""
         return self._kept[:, 2]
 
     @property
-    def _kept(self) -> Rows:
+    def _kept(self) -> RowNumbers:
         return np.array(NO_ROWS if self._rows is None else self._rows, np.int64).reshape(-1, 3)
 
     def renamed(self, change: Callable[[T], T]) -> Examples[T]:

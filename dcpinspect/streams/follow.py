@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inline, kernel
 from dcpinspect.protocol.flags import FROM_LATEST
-from dcpinspect.streams import kinds as k
+from dcpinspect.streams import record_numbers as k
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
 from dcpinspect.streams.late_requests import (
@@ -34,7 +34,7 @@ from dcpinspect.streams.lookup import (
     unanswered,
 )
 from dcpinspect.streams.markers import leave_snapshot, on_marker, on_oso
-from dcpinspect.streams.rows import (
+from dcpinspect.streams.records import (
     GREATEST,
     LEAST,
     TAKEN,

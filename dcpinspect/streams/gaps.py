@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.escape import escape
-from dcpinspect.protocol.columns import Mask, NumberColumn, Rows
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask, NumberColumn, RowNumbers
 from dcpinspect.protocol.flags import DISK, HISTORY
-from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.changes import ChangeEvent
 from dcpinspect.streams.contracts import GAPS
 from dcpinspect.streams.disputes import Comparison
-from dcpinspect.streams.kinds import (
+from dcpinspect.streams.record_numbers import (
     AT_EDGE,
     BOTH_EVENTS,
     FROM_START,
@@ -33,13 +32,14 @@ from dcpinspect.streams.kinds import (
     OSO_LAYOUT,
     UPR_LAYOUT,
 )
+from dcpinspect.streams.records import FILE_SHIFT, LEAST, Gap, Gaps, Snapshots
 from dcpinspect.streams.room import most_events
-from dcpinspect.streams.rows import FILE_SHIFT, LEAST, Gap, Gaps, Snapshots
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.tables.messages import DIRECTIONS
-from dcpinspect.tables.records import ColumnValues, Made, Records, Worded
+from dcpinspect.tables.record_tables import ColumnValues, Made, Records, Worded
 from dcpinspect.tables.sentences import Sentences
+from dcpinspect.text import escape
 
 Table = npt.NDArray[np.int64]
 
@@ -82,10 +82,10 @@ class StreamFacts:
 class Unexplained:
     """The gaps that nothing explains. The numbers are those of gaps that the kernel wrote."""
 
-    in_history: Rows
+    in_history: RowNumbers
     """Gaps between two events of a snapshot that has every change."""
     missing: Sequence[Missing]
-    without_cause: Rows
+    without_cause: RowNumbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,25 +254,25 @@ class ExplainedGaps:
         }
         return Records(GAPS, columns, len(self), file=self._frame[self._order] >> FILE_SHIFT)
 
-    def _usual(self, indices: Rows) -> tuple[Mask, Rows]:
+    def _usual(self, indices: RowNumbers) -> tuple[Mask, RowNumbers]:
         """Returns which of these gaps are de-duplicated and no more, as most are, and the numbers of the gaps for which this holds."""
         numbers = self._order[indices]
         is_usual = (self.cause[indices] == w.DEDUPLICATED) & (numbers < len(self.table)) & ~np.isin(numbers, list(self._told))
         return is_usual, numbers[is_usual]
 
-    def _evidence(self, indices: Rows) -> list[str]:
+    def _evidence(self, indices: RowNumbers) -> list[str]:
         is_usual, numbers = self._usual(indices)
         usual, other_texts = iter(self._deduplicated(numbers).texts()), map(self._one_evidence, indices[~is_usual].tolist())
         return [next(usual if is_usual_row else other_texts) for is_usual_row in is_usual.tolist()]
 
-    def _evidence_in_arrow(self, indices: Rows) -> Any:
+    def _evidence_in_arrow(self, indices: RowNumbers) -> Any:
         import pyarrow as pa  # deferred: not everyone who tracks streams exports them
 
         is_usual, numbers = self._usual(indices)
         other_texts = pa.array(map(self._one_evidence, indices[~is_usual].tolist()), pa.string())
         return _put_together(self._deduplicated(numbers).arrow(), other_texts, is_usual)
 
-    def _deduplicated(self, numbers: Rows) -> Sentences:
+    def _deduplicated(self, numbers: RowNumbers) -> Sentences:
         gaps, snapshots = self.table, self._snapshots
         snapshot, after = gaps.snapshot[numbers], gaps.after[numbers]
         start = snapshots.start[snapshot]
@@ -286,7 +286,7 @@ class ExplainedGaps:
         may_hide = np.array(hides, dtype=np.bool_)[place_of.reshape(-1)]
         return Sentences(_DEDUPLICATED, 4 * position + 2 * is_from_disk + may_hide, {**seqnos, "row": snapshots.place.row[snapshot]})
 
-    def _rows(self, indices: Rows) -> list[list[int]]:
+    def _rows(self, indices: RowNumbers) -> list[list[int]]:
         is_usual, numbers = self._usual(indices)
         rows, ends = self._deduplicated_rows(numbers)
         flat, bounds = rows.tolist(), ends.tolist()
@@ -294,7 +294,7 @@ class ExplainedGaps:
         other_rows = map(self._one_rows, indices[~is_usual].tolist())
         return [next(usual if is_usual_row else other_rows) for is_usual_row in is_usual.tolist()]
 
-    def _rows_in_arrow(self, indices: Rows) -> Any:
+    def _rows_in_arrow(self, indices: RowNumbers) -> Any:
         import pyarrow as pa  # deferred, as above
 
         is_usual, numbers = self._usual(indices)
@@ -302,7 +302,7 @@ class ExplainedGaps:
         other_rows = pa.array(map(self._one_rows, indices[~is_usual].tolist()), pa.list_(pa.int64()))
         return _put_together(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(rows)), other_rows, is_usual)
 
-    def _deduplicated_rows(self, numbers: Rows) -> tuple[Rows, Rows]:
+    def _deduplicated_rows(self, numbers: RowNumbers) -> tuple[RowNumbers, RowNumbers]:
         """Returns the rows that show the gaps, one gap after the other, and the bounds of each gap among these rows."""
         gaps, snapshot = self.table, self.table.snapshot[numbers]
         first, last = gaps.begins.row[numbers], gaps.ends.row[numbers]

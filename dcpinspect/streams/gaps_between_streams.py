@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.flags import FROM_LATEST
-from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
 from dcpinspect.streams.grouping import Groups, NameNumbers
-from dcpinspect.streams.links import Link
+from dcpinspect.streams.records import GREATEST, LEAST, Snapshots, Stream, Streams
 from dcpinspect.streams.room import REQUEST
-from dcpinspect.streams.rows import GREATEST, LEAST, Snapshots, Stream, Streams
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.transitions import DRAINING, ENDED
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.column_types import Mask
 
 Table = npt.NDArray[np.int64]
 

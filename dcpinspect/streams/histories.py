@@ -16,17 +16,17 @@ import numpy.typing as npt
 from dcpinspect.kernels.structs import Ints, Struct, T
 from dcpinspect.kernels.structs import StructRows as Table
 from dcpinspect.kernels.structs import number as count
-from dcpinspect.protocol.columns import NO_ROWS, Mask, Rows
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import NO_ROWS, Mask, RowNumbers
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.records import dataclass
-from dcpinspect.streams.branches import Branches
 from dcpinspect.streams.changes import ChangeEvent, Changes
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.disputes import MOST_OTHERS
 from dcpinspect.streams.events import VBUCKETS, EventQuery, FoundEvents, Interval, Intervals
+from dcpinspect.streams.failover_branches import Branches
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
-from dcpinspect.streams.rows import GREATEST, Streams
+from dcpinspect.streams.records import GREATEST, Streams
 from dcpinspect.streams.server_reports import LOG
 
 CAUSES = ("key", "state", "cas", "value")
@@ -70,7 +70,7 @@ class Contradiction:
     """Biased seqnos of the first differences and the last one."""
     events: dict[int, tuple[ChangeEvent, ChangeEvent]] = field(default_factory=dict)
     """The event of each of the two streams, by seqno."""
-    rows: Rows = field(default_factory=lambda: NO_ROWS)
+    rows: RowNumbers = field(default_factory=lambda: NO_ROWS)
     """Rows of all messages that differ; empty unless somebody wants them."""
 
     def add(self, seqnos: Sequence[int], count: int) -> None:
@@ -271,7 +271,7 @@ def _differing(first: Changes, second: Changes) -> tuple[Mask, Mask, Mask, Mask]
     return keys, states[0] & states[1] == 0, cas, values
 
 
-def _shown_as(conversation: Conversation, connections: int) -> Rows:
+def _shown_as(conversation: Conversation, connections: int) -> RowNumbers:
     """Returns, by connection, the flags of its open that change how values are shown; -1 where they are not known."""
     flags = np.full(connections, -1, dtype=np.int64)
     for number, session in conversation.sessions.items():
@@ -315,7 +315,7 @@ def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> Stream
     return _overlaps(branch_ranges[np.argsort(branch_ranges[:, 0], kind="stable")], streams, conversation)
 
 
-def _overlaps(branch_ranges: Rows, streams: Streams, conversation: Conversation) -> StreamPairs:
+def _overlaps(branch_ranges: RowNumbers, streams: Streams, conversation: Conversation) -> StreamPairs:
     """Returns the pairs of each part and near parts before it that overlap; not those of two buckets known to differ.
 
     ``branch_ranges``: sorted by branch; columns are the branch, the stream, and the first and last seqno of the branch that the stream may
@@ -329,7 +329,7 @@ def _overlaps(branch_ranges: Rows, streams: Streams, conversation: Conversation)
     connection = streams.connection[stream]
     bucket = NameNumbers(bucket_of, connections).of[connection]
     near = np.zeros(len(stream), dtype=np.int64)
-    overlapping: list[tuple[Rows, Rows]] = []
+    overlapping: list[tuple[RowNumbers, RowNumbers]] = []
     for back in range(1, _NEAR + 1):
         later = np.arange(back, len(stream))
         later = later[(branch[later] == branch[later - back]) & (near[later] < MOST_OTHERS)]

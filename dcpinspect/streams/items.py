@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, number
-from dcpinspect.protocol import columns
-from dcpinspect.protocol.columns import Mask
-from dcpinspect.streams.columns import kinds
-from dcpinspect.streams.kinds import ABORT, EVENT, REQUEST, UNREADABLE_REQUEST
+from dcpinspect.protocol import column_types
+from dcpinspect.protocol.column_types import Mask
+from dcpinspect.streams.message_columns import kinds
+from dcpinspect.streams.record_numbers import ABORT, EVENT, REQUEST, UNREADABLE_REQUEST
 from dcpinspect.streams.state import biased
 from dcpinspect.tables.messages import MessageBatch
 
@@ -40,14 +40,14 @@ class Items(EventRow[Ints], StructRows[EventRow]):
 class Own(NamedTuple):
     """Messages of the vbucket, in order, as columns."""
 
-    kind: columns.Rows
+    kind: column_types.RowNumbers
     """Kinds of the messages, as from ``kinds``."""
-    connection: columns.Rows
-    row: columns.Rows
-    sid: columns.NumberColumn
-    seqno: columns.NumberColumn
+    connection: column_types.RowNumbers
+    row: column_types.RowNumbers
+    sid: column_types.NumberColumn
+    seqno: column_types.NumberColumn
     """Seqnos of the messages that are events."""
-    time_ns: columns.Rows
+    time_ns: column_types.RowNumbers
 
 
 class VbucketItems:
@@ -65,15 +65,15 @@ class VbucketItems:
         self._size = 0
         self._requests: dict[int, int] = {}
 
-    def feed(self, batch: MessageBatch) -> columns.Rows:
+    def feed(self, batch: MessageBatch) -> column_types.RowNumbers:
         """Takes the next messages of the reading. Returns the places of the vbucket's messages in the batch."""
         is_own: Mask = (batch.vbucket.values == self._vbucket) & batch.vbucket.known
         if self._connections:
             is_own &= np.any([(batch.connection >= span.start) & (batch.connection < span.stop) for span in self._connections], axis=0)
-        own_rows: columns.Rows = np.flatnonzero(is_own)
+        own_rows: column_types.RowNumbers = np.flatnonzero(is_own)
         if len(own_rows):
             decoded = batch.decoded
-            seqno = decoded.numbers.get("by_seqno", columns.NumberColumn(np.zeros(len(batch), np.uint64), None))
+            seqno = decoded.numbers.get("by_seqno", column_types.NumberColumn(np.zeros(len(batch), np.uint64), None))
             own_columns = (
                 kinds(batch)[0][own_rows],
                 batch.connection[own_rows],
@@ -105,7 +105,7 @@ class VbucketItems:
         """The entries; in order of rows as long as no neighbours were merged."""
         return Items.joined([self._kept, *self._fresh])
 
-    def _add(self, messages: Own, events: columns.Rows, requests: Ints) -> None:
+    def _add(self, messages: Own, events: column_types.RowNumbers, requests: Ints) -> None:
         table, sid = Items.zeros(len(events)), messages.sid.take(events)
         table.connection, table.row = messages.connection[events], messages.row[events]
         table.sid = sid.values.astype(np.int64)

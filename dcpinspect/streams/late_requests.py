@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inline
 from dcpinspect.protocol.flags import FROM_LATEST
-from dcpinspect.streams.kinds import BY_START, IS_LOST
 from dcpinspect.streams.lookup import BACK, losses_of, open_stream
-from dcpinspect.streams.rows import CUT_VALUE, ConnectionRow, EarlyAnswer, Message, Stream, StreamKey
+from dcpinspect.streams.record_numbers import BY_START, IS_LOST
+from dcpinspect.streams.records import CUT_VALUE, ConnectionRow, EarlyAnswer, Message, Stream, StreamKey
 from dcpinspect.streams.state import ReadingState
 
 

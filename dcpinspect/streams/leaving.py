@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.kernels.structs import Ints
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.streams import words as w
 from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.gaps import Amounts
+from dcpinspect.streams.records import Gaps, Keys, SeqnoLosses, Snapshots, Streams
 from dcpinspect.streams.rollbacks import BACK
-from dcpinspect.streams.rows import Gaps, Keys, SeqnoLosses, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, NOT_ACCEPTED

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inline, kernel
 from dcpinspect.protocol.flags import FROM_LATEST
-from dcpinspect.streams import rows
+from dcpinspect.streams import records
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
-from dcpinspect.streams.kinds import BY_START, EVENT, MARKER, OSO, SEQNO_ADVANCED, UPR_LAYOUT
-from dcpinspect.streams.rows import ConnectionRow, Message, MessageRow, Stream, StreamKey
+from dcpinspect.streams.record_numbers import BY_START, EVENT, MARKER, OSO, SEQNO_ADVANCED, UPR_LAYOUT
+from dcpinspect.streams.records import ConnectionRow, Message, MessageRow, Stream, StreamKey
 from dcpinspect.streams.state import ReadingState
 
 BACK = 16
 """The greatest number of streams of a vbucket that are searched for the stream of a message that was read late."""
 
-reset_key = inline(rows.StreamKey.resetter())
-reset_stream = inline(rows.Stream.resetter())
+reset_key = inline(records.StreamKey.resetter())
+reset_stream = inline(records.Stream.resetter())
 
 
 @inline
@@ -254,7 +254,7 @@ def is_reopened(state: ReadingState, stream: Stream) -> bool:
         answer = state.early_answers[number % len(state.early_answers)]
         if answer.place.row < stream.latest.row:
             break
-        is_any_sid = stream.sid >= 0 and answer.connection == rows.TAKEN - stream.connection
+        is_any_sid = stream.sid >= 0 and answer.connection == records.TAKEN - stream.connection
         if (answer.connection == stream.connection or is_any_sid) and answer.status == 0:
             remaining -= 1
             if answer.opaque == stream.opaque:

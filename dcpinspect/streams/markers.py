@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inline
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY, OSO_END, OSO_START
-from dcpinspect.streams import kinds as k
-from dcpinspect.streams import rows
+from dcpinspect.streams import record_numbers as k
+from dcpinspect.streams import records
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import losses_of, note
-from dcpinspect.streams.rows import GREATEST, Marker, Message, Snapshot, Stream
+from dcpinspect.streams.records import GREATEST, Marker, Message, Snapshot, Stream
 from dcpinspect.streams.seqnos import enter_gap, move, take_back
 from dcpinspect.streams.state import ReadingState
 
-reset_snapshot = inline(rows.Snapshot.resetter())
+reset_snapshot = inline(records.Snapshot.resetter())
 
 END_WITHOUT_START, START_INSIDE, MARKER_INSIDE, BAD_FLAGS = range(4)
 """What is wrong with an OSO snapshot, numbered as in ``words.OSO_FAULTS``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dcpinspect.kernels.kernel import inline, kernel
 from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, Tables, nested, number
 from dcpinspect.streams.lookup import clear
-from dcpinspect.streams.rows import MessageRow
+from dcpinspect.streams.records import MessageRow
 
 OTHER, NOOP, ANSWER, LOST = range(4)
 """What a message is to this kernel. LOST is no message: bytes before the next one of its direction could not be read."""

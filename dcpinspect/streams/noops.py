@@ -14,9 +14,9 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from dcpinspect.kernels.structs import Ints
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.records import dataclass
 from dcpinspect.streams.connections import noop_interval, noop_limit_ns
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.followers import Follower, PerConnection
@@ -159,7 +159,7 @@ def silence_ns(interval: float) -> int:
 
 def _messages(batch: MessageBatch, state: ReadingState) -> NoopMessages:
     decoded, losses = batch.decoded, batch.losses
-    indices: Rows | slice = slice(None)
+    indices: RowNumbers | slice = slice(None)
     if len(losses):
         indices = np.arange(len(batch)) + np.searchsorted(losses.before, np.arange(len(batch)), side="right")
     table = NoopMessages.zeros(len(batch) + len(losses))

@@ -9,12 +9,12 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.streams import words as w
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.gaps import Extra
+from dcpinspect.streams.records import Gaps, OsoSeqnos, Snapshot, Snapshots
 from dcpinspect.streams.renumbering import renumbered
-from dcpinspect.streams.rows import Gaps, OsoSeqnos, Snapshot, Snapshots
 from dcpinspect.streams.state import NewNumbers
 from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
 

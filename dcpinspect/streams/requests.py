@@ -18,14 +18,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.growing import grown, only
-from dcpinspect.protocol.columns import Mask, NumberColumn, Rows
+from dcpinspect.arrays import grown, only
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask, NumberColumn, RowNumbers
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.records import dataclass
 from dcpinspect.streams.request_queues import (
     ANSWERS,
     ASKS,
@@ -63,10 +63,10 @@ class RequestOfMessage:
 class Origins(NamedTuple):
     """Where each message of a batch comes from."""
 
-    connection: Rows
-    direction: Rows
-    stream_offset: Rows
-    time_ns: Rows
+    connection: RowNumbers
+    direction: RowNumbers
+    stream_offset: RowNumbers
+    time_ns: RowNumbers
 
 
 class Requests:
@@ -80,7 +80,7 @@ class Requests:
         tables.counts = WaitingCounts.one()
         tables.seed = int.from_bytes(os.urandom(4))
 
-    def begin(self, connections: Rows, are_known: Mask) -> None:
+    def begin(self, connections: RowNumbers, are_known: Mask) -> None:
         """Adds connections. ``are_known``: nothing was said on them before the capture began. Call this before their messages."""
         self._make_room(int(connections.max(initial=0)))
         lost = self._tables.lost.reshape(-1, 2)
@@ -93,7 +93,7 @@ class Requests:
         ways = ways[~np.isin(ways >> 1, list(connections))]
         tables.times, tables.lost = only(tables.times, ways), only(tables.lost, ways)
 
-    def pair(self, decoded: Decoded, origins: Origins, row: Rows, after_loss: Mask) -> RequestOfMessage:
+    def pair(self, decoded: Decoded, origins: Origins, row: RowNumbers, after_loss: Mask) -> RequestOfMessage:
         """Returns the request of every response; call this with the batches of a reading in order.
 
         ``after_loss``: messages before which bytes of their direction could not be read.

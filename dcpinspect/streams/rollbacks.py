@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, NumberColumn
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask, NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
-from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import ROLLBACKS
 from dcpinspect.streams.disputes import Grouped
+from dcpinspect.streams.failover_logs import FailoverLogs, KnownLog
 from dcpinspect.streams.grouping import Groups, NameNumbers
-from dcpinspect.streams.kinds import UPR_LAYOUT
-from dcpinspect.streams.logs import FailoverLogs, KnownLog
+from dcpinspect.streams.record_numbers import UPR_LAYOUT
+from dcpinspect.streams.records import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshots, Stream, Streams
 from dcpinspect.streams.rollback import Explanation, RequestedRange, VbucketFacts, explain_rollback
-from dcpinspect.streams.rows import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshots, Stream, Streams
 from dcpinspect.streams.state import unbiased
-from dcpinspect.tables.records import ColumnValues, Records
+from dcpinspect.tables.record_tables import ColumnValues, Records
 
 Table = npt.NDArray[np.int64]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inline
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY
-from dcpinspect.streams import kinds as k
+from dcpinspect.streams import record_numbers as k
 from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import find_key, has_doubt, is_late, losses_of, note
-from dcpinspect.streams.rows import GREATEST, LEAST, Message, Snapshot, Stream
+from dcpinspect.streams.records import GREATEST, LEAST, Message, Snapshot, Stream
 from dcpinspect.streams.state import ReadingState
 
 

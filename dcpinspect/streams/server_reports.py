@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, nested, number
-from dcpinspect.records import dataclass
-from dcpinspect.streams.rows import LEAST, MessageRow
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.streams.records import LEAST, MessageRow
 
 MOST_SEQNOS = 32
 """Number of seqnos kept of a vbucket.

@@ -9,14 +9,14 @@ import numpy as np
 import orjson
 
 from dcpinspect.kernels.structs import Ints
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol import versions
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.column_types import Mask, RowNumbers
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
-from dcpinspect.records import dataclass
 from dcpinspect.streams.collections import Manifest
-from dcpinspect.streams.rows import FILE_SHIFT, MessageRow
+from dcpinspect.streams.records import FILE_SHIFT, MessageRow
 from dcpinspect.streams.server_reports import At, HighSeqno, Listing, ServerReport, StateSet
 from dcpinspect.tables.messages import MessageBatch
 
@@ -176,7 +176,9 @@ def place_of(batch: MessageBatch, row: int) -> At:
     return At(int(batch.row[row]), int(batch.stream_offset[row]), frame, int(batch.time_ns[row]))
 
 
-def put_places(place_table: MessageRow[Ints], batch: MessageBatch, rows: Rows | slice, indices: Rows | slice = slice(None)) -> None:
+def put_places(
+    place_table: MessageRow[Ints], batch: MessageBatch, rows: RowNumbers | slice, indices: RowNumbers | slice = slice(None)
+) -> None:
     """Writes where messages stand into a column of places; ``indices``: the rows of the column."""
     place_table.row[indices], place_table.offset[indices], place_table.time[indices] = (
         batch.row[rows],

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.flags import PRODUCER
-from dcpinspect.protocol.layouts.flow import CONTROL_KEY, CONTROL_VALUE
-from dcpinspect.protocol.layouts.session import SERVER_VERSION
+from dcpinspect.protocol.layouts.flow_commands import CONTROL_KEY, CONTROL_VALUE
+from dcpinspect.protocol.layouts.session_commands import SERVER_VERSION
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
-from dcpinspect.records import dataclass
 from dcpinspect.streams.collections import said_by_event
-from dcpinspect.streams.kinds import ASKED, FACT_END_ON_CLOSE, FACT_HISTORY, FACT_OSO, FACT_PRODUCER, FACT_WINDOW, REFUSED
+from dcpinspect.streams.record_numbers import ASKED, FACT_END_ON_CLOSE, FACT_HISTORY, FACT_OSO, FACT_PRODUCER, FACT_WINDOW, REFUSED
 from dcpinspect.streams.server_reports import MOST_STATES, At, FailoverLog, HighSeqno, Listing, ServerReport, StateSet
 from dcpinspect.streams.session import (
     BETWEEN_NODES,

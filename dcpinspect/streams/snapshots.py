@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, NumberColumn
+from dcpinspect.protocol.column_types import Mask, NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import CHECKPOINT, DISK, FROM_LATEST, MEMORY, SNAPSHOT_FLAGS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import SNAPSHOTS
-from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
-from dcpinspect.streams.rows import FILE_SHIFT, Snapshots, Streams
+from dcpinspect.streams.record_numbers import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.records import FILE_SHIFT, Snapshots, Streams
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED, CUT, INCOMPLETE, NOT_KNOWN, OPEN, SNAPSHOT_STATES
-from dcpinspect.tables.records import ColumnValues, Records, Worded
+from dcpinspect.tables.record_tables import ColumnValues, Records, Worded
 
 Table = npt.NDArray[np.int64]
 

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from dcpinspect.kernels.kernel import inline
 from dcpinspect.kernels.structs import Ints, StructRows, Tables
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.streams.followers import Portable
-from dcpinspect.streams.renumbering import in_order, renumbered_rows
-from dcpinspect.streams.rows import (
+from dcpinspect.streams.records import (
     Anomalies,
     CaptureHoles,
     ConnectionRows,
@@ -34,6 +33,7 @@ from dcpinspect.streams.rows import (
     Streams,
     Turns,
 )
+from dcpinspect.streams.renumbering import in_order, renumbered_rows
 from dcpinspect.temporary import room
 
 Table = TypeVar("Table", bound=StructRows[Any])

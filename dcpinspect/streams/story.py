@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, NumberColumn
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask, NumberColumn
 from dcpinspect.streams.items import Items, VbucketItems
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.tables import Tables
 from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.record_rows import RecordSelection
-from dcpinspect.tables.records import Records, Worded
+from dcpinspect.tables.record_tables import Records, Worded
 
 EVENTS = ("request", "first-seen", "snapshot", "gap", "system-event", "vbucket-state", "stream-end", "connection-closed", "state")
 """What can happen to a stream; "state": how the stream is when the capture ends."""

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.streams.connections import Flow
 from dcpinspect.streams.copies import Copy
+from dcpinspect.streams.failover_logs import FailoverLogs
 from dcpinspect.streams.gaps import ExplainedGaps
 from dcpinspect.streams.gaps_between_streams import Client
-from dcpinspect.streams.links import Link
-from dcpinspect.streams.logs import FailoverLogs
 from dcpinspect.streams.rollbacks import Rollbacks
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.streams.waits import Waits
-from dcpinspect.tables.records import Records
+from dcpinspect.tables.record_tables import Records
 
 Table = npt.NDArray[np.int64]
 

@@ -16,18 +16,18 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.flags import SKIP_DELETES
-from dcpinspect.streams.branches import Branches
 from dcpinspect.streams.collections import KnownNames
-from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import RUNNING, clients_of, connection_records, flow_of, replica_streams
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.copies import Copies
 from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, disputable, no_spans, spans_of, subscription
 from dcpinspect.streams.events import RECENT, VBUCKETS, EventQuery, FoundEvents, RecentEvents
-from dcpinspect.streams.flow import FlowControl
+from dcpinspect.streams.failover_branches import Branches
+from dcpinspect.streams.failover_logs import FailoverLogs
+from dcpinspect.streams.flow_control import FlowControl
 from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.gaps import Amounts, ExplainedGaps, Extra, StreamFacts, causes
@@ -35,25 +35,25 @@ from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Differ, Histories
 from dcpinspect.streams.leaving import MOST_UNUSUAL, Left, before_those, stale_gaps, stale_losses, stale_snapshots, stale_streams
-from dcpinspect.streams.links import Link, chosen
-from dcpinspect.streams.logs import FailoverLogs
 from dcpinspect.streams.lookup import refill_slots
+from dcpinspect.streams.message_columns import MessageColumns
 from dcpinspect.streams.noops import Noops
-from dcpinspect.streams.of_whole import OfWhole
 from dcpinspect.streams.oso import OutOfOrder
+from dcpinspect.streams.records import CUT_VALUE, Gaps, Streams
 from dcpinspect.streams.rollbacks import Rollbacks
-from dcpinspect.streams.rows import CUT_VALUE, Gaps, Streams
 from dcpinspect.streams.session import COLLECTIONS, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
 from dcpinspect.streams.state import NOTHING, NewNumbers, ReadingState
 from dcpinspect.streams.tables import Seen, Tables
+from dcpinspect.streams.tcp_facts import Link, chosen
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.vbuckets import vbucket_records
 from dcpinspect.streams.verdicts import Ends, StreamTexts, is_over, number_streams, stream_records
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.streams.waits import Waits
+from dcpinspect.streams.whole_reading import OfWhole
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.records import Worded
+from dcpinspect.tables.record_tables import Worded
 
 Table = npt.NDArray[np.int64]
 

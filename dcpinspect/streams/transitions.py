@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from dcpinspect.kernels.kernel import inline
-from dcpinspect.streams.rows import Snapshot, Stream
+from dcpinspect.streams.records import Snapshot, Stream
 
 REQUESTED, ACCEPTED, STREAMING, CLOSING, DRAINING, ENDED, LEFT, NOT_ACCEPTED = range(8)
 STREAM_STATES = ("requested", "accepted", "streaming", "closing", "draining", "ended", "left", "not-accepted")

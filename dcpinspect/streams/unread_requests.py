@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask
-from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import CUT_VALUE, Streams
+from dcpinspect.protocol.column_types import Mask
+from dcpinspect.streams.records import CUT_VALUE, Streams
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.visibility import Visibility
 
 Table = npt.NDArray[np.int64]

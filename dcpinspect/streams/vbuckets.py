@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, NumberColumn
+from dcpinspect.protocol.column_types import Mask, NumberColumn
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
 from dcpinspect.streams.gaps import Amounts, whole
 from dcpinspect.streams.grouping import VBUCKET_BITS, Groups, NameNumbers
-from dcpinspect.streams.rows import FILE_SHIFT
+from dcpinspect.streams.records import FILE_SHIFT
 from dcpinspect.streams.server_reports import LATEST, Reports
 from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.streams.waits import Waits
-from dcpinspect.tables.records import ColumnValues, Made, Records, Worded, counted
+from dcpinspect.tables.record_tables import ColumnValues, Made, Records, Worded, counted
 
 Table = npt.NDArray[np.int64]
 

@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, NumberColumn
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask, NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.protocol.statuses import status_name
-from dcpinspect.records import dataclass
 from dcpinspect.streams import words as w
-from dcpinspect.streams.branches import Branches
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.contracts import STREAMS
+from dcpinspect.streams.failover_branches import Branches
 from dcpinspect.streams.gaps import Amounts, whole
-from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Snapshots, Streams
+from dcpinspect.streams.records import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import Known, unbiased
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.transitions import ACCEPTED, CLOSING, COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, OPEN, REQUESTED
-from dcpinspect.tables.records import ColumnValues, Made, Records, Worded
+from dcpinspect.tables.record_tables import ColumnValues, Made, Records, Worded
 
 Table = npt.NDArray[np.int64]
 

@@ -14,12 +14,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dcpinspect.kernels.structs import Ints
-from dcpinspect.protocol.columns import Mask
-from dcpinspect.streams.kinds import BY_START, UPR_LAYOUT
-from dcpinspect.streams.links import Link
+from dcpinspect.protocol.column_types import Mask
+from dcpinspect.streams.record_numbers import BY_START, UPR_LAYOUT
+from dcpinspect.streams.records import GREATEST, LEAST, ConnectionRows, SeqnoLosses, Snapshots, Stream
 from dcpinspect.streams.room import MESSAGE, REQUEST, may_move
-from dcpinspect.streams.rows import GREATEST, LEAST, ConnectionRows, SeqnoLosses, Snapshots, Stream
 from dcpinspect.streams.state import Known
+from dcpinspect.streams.tcp_facts import Link
 
 Sight = Literal["complete", "lost", "unknown"]
 

@@ -14,17 +14,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask
 from dcpinspect.streams import words as w
 from dcpinspect.streams.conversation import Conversation
-from dcpinspect.streams.links import Link
-from dcpinspect.streams.logs import origin_of
-from dcpinspect.streams.rows import GREATEST, LEAST, UNREAD_SEQNO, ConnectionRows, SeqnoLosses, Snapshots, Streams
+from dcpinspect.streams.failover_logs import origin_of
+from dcpinspect.streams.records import GREATEST, LEAST, UNREAD_SEQNO, ConnectionRows, SeqnoLosses, Snapshots, Streams
 from dcpinspect.streams.server_reports import LOG, At, Reports
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import Known
+from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.transitions import ACCEPTED, OPEN, STREAMING
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility

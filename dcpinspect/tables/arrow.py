@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dcpinspect.protocol.columns import Array, Mask, NumberColumn, Rows
+from dcpinspect.protocol.column_types import Array, Mask, NumberColumn, RowNumbers
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.arrow_types import TYPES, as_text, gathered, hex64, record_type
-from dcpinspect.tables.kinds import ColumnKind
+from dcpinspect.tables.column_kinds import ColumnKind
 from dcpinspect.tables.lists import list_column
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
@@ -33,13 +33,13 @@ def arrow_schema(columns: Sequence[str]) -> Any:
     return pa.schema([pa.field(name, type_of(name)) for name in columns])
 
 
-def record_batch(batch: MessageBatch, rows: Rows, columns: Sequence[str]) -> Any:
+def record_batch(batch: MessageBatch, rows: RowNumbers, columns: Sequence[str]) -> Any:
     """Returns these columns of these messages."""
     arrays = [plain(short(batch, rows, name), name) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
 
-def short(batch: MessageBatch, rows: Rows, name: str) -> Any:
+def short(batch: MessageBatch, rows: RowNumbers, name: str) -> Any:
     """Returns a column in its short form."""
     if name in _LONG:
         return _LONG[name](batch, rows)
@@ -87,7 +87,7 @@ def _numbers(numbers: NumberColumn, kind: ColumnKind) -> Any:
     return pa.array(values, TYPES[kind], mask=None if numbers.valid is None else ~numbers.valid)
 
 
-def _key_bytes(batch: MessageBatch, rows: Rows) -> Any:
+def _key_bytes(batch: MessageBatch, rows: RowNumbers) -> Any:
     slices = batch.decoded.key.take(rows)
     valid = (slices.size >= 0) & ~(batch.decoded.hides_key[rows] & (slices.size > 0))
     for index in np.flatnonzero(np.isin(rows, batch.missing.row)).tolist():
@@ -96,7 +96,7 @@ def _key_bytes(batch: MessageBatch, rows: Rows) -> Any:
     return keys if batch.redactor is None else _redacted(keys, batch.has_private_key(rows), batch.redactor)
 
 
-def _request_keys(batch: MessageBatch, rows: Rows) -> Any:
+def _request_keys(batch: MessageBatch, rows: RowNumbers) -> Any:
     """Returns the keys of the requests that messages answer: for requests in the batch in bulk, for the few earlier ones one by one."""
     request = batch.request_row.take(rows)
     valid = request.known
@@ -122,8 +122,8 @@ def _redacted(keys: Any, is_private: Mask, redactor: Redactor) -> Any:
     return pc.if_else(pa.array(is_private), replaced.take(different.indices), keys)
 
 
-def _values(batch: MessageBatch, rows: Rows) -> Any:
-    from dcpinspect.tables.values import values  # deferred, as above
+def _values(batch: MessageBatch, rows: RowNumbers) -> Any:
+    from dcpinspect.tables.value_column import values  # deferred, as above
 
     return values(batch, rows)
 
@@ -133,7 +133,7 @@ def as_time(time_ns: Array) -> Any:
     return pa.array(time_ns // 1000, TYPES["time"])
 
 
-_LONG: dict[str, Callable[[MessageBatch, Rows], Any]] = {
+_LONG: dict[str, Callable[[MessageBatch, RowNumbers], Any]] = {
     "time": lambda batch, rows: as_time(batch.time_ns[rows]),
     "key": lambda batch, rows: as_text(_key_bytes(batch, rows)),
     "key_bytes": _key_bytes,

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dcpinspect.protocol.columns import Mask, NumberColumn, Slices
+from dcpinspect.protocol.column_types import Mask, NumberColumn, Slices
 from dcpinspect.protocol.fields import FieldKind, RecordList
-from dcpinspect.tables.kinds import KINDS, ColumnKind
+from dcpinspect.tables.column_kinds import KINDS, ColumnKind
 from dcpinspect.tables.schema import FIELD_KINDS
 
 TYPES: dict[ColumnKind, Any] = {name: kind.arrow(pa) for name, kind in KINDS.items()}

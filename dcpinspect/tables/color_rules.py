@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.protocol.columns import Rows
-from dcpinspect.suggest import did_you_mean
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FirstTrue
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.text import did_you_mean, escape
 
 NAMES = tuple(
     f"{bright}{hue}" for bright in ("", "bright_") for hue in ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -33,7 +32,7 @@ class ColorRules:
         self.colors = [_color(text, color, place) for text, color in rules.items()]
         """Colours by the numbers from ``numbers``, less one."""
 
-    def numbers(self, batch: MessageBatch, rows: Rows) -> Rows:
+    def numbers(self, batch: MessageBatch, rows: RowNumbers) -> RowNumbers:
         """Returns, for each of these messages, the number of the rule that counts, from 1; 0: none matches."""
         return self._first.numbers(batch, rows)
 

@@ -13,10 +13,9 @@ import duckdb
 import pyarrow as pa
 
 from dcpinspect.errors import PlacedError, UsageError
-from dcpinspect.escape import one_line
-from dcpinspect.suggest import did_you_mean
-from dcpinspect.tables.duck import connect
+from dcpinspect.tables.duckdb import connect
 from dcpinspect.temporary import new_folder, remove
+from dcpinspect.text import did_you_mean, one_line
 
 MEMORY = "1GiB"
 """Greatest amount of memory that DuckDB may use at a time."""

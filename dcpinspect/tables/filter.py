@@ -17,9 +17,8 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from dcpinspect.escape import clip, escape
-from dcpinspect.records import dataclass
-from dcpinspect.suggest import did_you_mean
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.tables.column_kinds import Column
 from dcpinspect.tables.filter_tree import (
     And,
     ColumnName,
@@ -36,9 +35,9 @@ from dcpinspect.tables.filter_tree import (
     names,
 )
 from dcpinspect.tables.filter_values import comparison, family, likeness, membership
-from dcpinspect.tables.kinds import Column
 from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tables.schema import BY_NAME
+from dcpinspect.text import clip, did_you_mean, escape
 
 MAX_LENGTH = 65_536
 """Greatest length of a filter in characters, with the saved filters that it calls, each as often as it is called; a list of some thousand

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Rows
-from dcpinspect.tables.duck import connect
+from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.tables.duckdb import connect
 from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.filter_sql import Sql
 from dcpinspect.tables.messages import MessageBatch
@@ -31,7 +31,7 @@ class FilterRows:
         none = arrow_schema(self.filter.columns).empty_table()
         self.numbers([column.combine_chunks() for column in none.columns], np.empty(0, np.int64))
 
-    def rows(self, batch: MessageBatch, rows: Rows) -> Rows:
+    def rows(self, batch: MessageBatch, rows: RowNumbers) -> RowNumbers:
         """Returns those of these messages that match the filter, in order."""
         if not len(rows):
             return rows
@@ -39,9 +39,9 @@ class FilterRows:
 
         return self.numbers(record_batch(batch, rows, self.filter.columns).columns, rows)
 
-    def numbers(self, columns: Sequence[Any], numbers: Rows) -> Rows:
+    def numbers(self, columns: Sequence[Any], numbers: RowNumbers) -> RowNumbers:
         """Returns those of the rising numbers whose rows match. ``columns``: columns of the filter as Arrow arrays, chunked or not."""
-        matches: Rows = _asked(self._query, self.filter.columns, columns, numbers)["place"]
+        matches: RowNumbers = _asked(self._query, self.filter.columns, columns, numbers)["place"]
         return np.sort(matches)
 
 
@@ -53,7 +53,7 @@ class FirstTrue:
         cases = " ".join(f"when {Sql().condition(one_filter.condition)} then {number}" for number, one_filter in enumerate(filters, 1))
         self._query = f"select place, case {cases} else 0 end as first from batch"  # noqa: S608 - made from the trees alone
 
-    def numbers(self, batch: MessageBatch, rows: Rows) -> Rows:
+    def numbers(self, batch: MessageBatch, rows: RowNumbers) -> RowNumbers:
         """Returns, for each of these messages, the number of the first filter that matches, from 1; 0: none matches."""
         first_filter = np.zeros(len(rows), np.int64)
         if len(rows):
@@ -65,7 +65,7 @@ class FirstTrue:
         return first_filter
 
 
-def _asked(query: str, names: Sequence[str], columns: Sequence[Any], numbers: Rows) -> dict[str, Any]:
+def _asked(query: str, names: Sequence[str], columns: Sequence[Any], numbers: RowNumbers) -> dict[str, Any]:
     """Returns the result of a query over a table ``batch`` of these columns, with ``numbers`` as its column ``place``."""
     import pyarrow as pa
 

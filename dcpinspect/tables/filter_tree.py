@@ -11,8 +11,8 @@ from dataclasses import field
 from typing import Literal
 
 from dcpinspect.errors import PlacedError
-from dcpinspect.records import dataclass
-from dcpinspect.tables.kinds import Column
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.tables.column_kinds import Column
 
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
-from dcpinspect.escape import clip, escape
-from dcpinspect.suggest import did_you_mean
+from dcpinspect.tables.column_kinds import Column, KindFamily
 from dcpinspect.tables.filter_tree import ColumnName, Compare, Condition, Constant, Holds, In, Like, Not, Operator, Or, TextPosition
-from dcpinspect.tables.kinds import Column, KindFamily
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.vocabulary import Vocabulary, vocabulary
+from dcpinspect.text import clip, did_you_mean, escape
 
 _RANGES = {"u8": (0, 2**8 - 1), "u16": (0, 2**16 - 1), "u32": (0, 2**32 - 1), "u64": (0, 2**64 - 1), "i64": (-(2**63), 2**63 - 1)}
 _MIRRORED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dcpinspect.protocol.annotate import MAX_RECORDS
-from dcpinspect.protocol.columns import NumberColumn, Rows
+from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.protocol.fields import FieldKind, RecordList, bit_names, fixed_size
 from dcpinspect.protocol.message import FieldValue
 from dcpinspect.tables.arrow_types import hex64, record_type
@@ -16,7 +16,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
 
 
-def list_column(batch: MessageBatch, rows: Rows, name: str) -> Any:
+def list_column(batch: MessageBatch, rows: RowNumbers, name: str) -> Any:
     """Returns the records of each message; null for messages whose value has no such records."""
     run = BY_NAME[name].records
     assert run is not None
@@ -43,7 +43,7 @@ def _is_fixed(run: RecordList) -> bool:
     return fixed_size(run.fields) is not None and all(spec.kind.size and not spec.flags for spec in run.fields)
 
 
-def _fixed(batch: MessageBatch, rows: Rows, run: RecordList) -> tuple[Rows, Any]:
+def _fixed(batch: MessageBatch, rows: RowNumbers, run: RecordList) -> tuple[RowNumbers, Any]:
     """Returns the number of records of each message, and all records, read directly from the bytes."""
     dtype = np.dtype([(spec.name, f">u{spec.kind.size}") for spec in run.fields])
     counts = np.minimum(batch.decoded.value.size[rows] // dtype.itemsize, MAX_RECORDS)
@@ -65,7 +65,7 @@ def _fixed(batch: MessageBatch, rows: Rows, run: RecordList) -> tuple[Rows, Any]
     )
 
 
-def _varied(batch: MessageBatch, rows: Rows, run: RecordList) -> tuple[Rows, Any]:
+def _varied(batch: MessageBatch, rows: RowNumbers, run: RecordList) -> tuple[RowNumbers, Any]:
     """Returns the same as ``_fixed`` for records of any size, from the annotations of the messages."""
     kind = record_type(run)
     names = {field.name for field in kind}

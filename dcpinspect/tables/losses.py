@@ -6,11 +6,11 @@ from dataclasses import field
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Rows
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import RowNumbers
 
 
-def _none() -> Rows:
+def _none() -> RowNumbers:
     return np.empty(0, dtype=np.int64)
 
 
@@ -21,13 +21,13 @@ class Losses:
     A stretch stands before the next message of its direction; several stretches before the same message count as one.
     """
 
-    before: Rows = field(default_factory=_none)
+    before: RowNumbers = field(default_factory=_none)
     """Row of the batch before which the stretch stands, rising."""
-    connection: Rows = field(default_factory=_none)
-    direction: Rows = field(default_factory=_none)
-    start: Rows = field(default_factory=_none)
+    connection: RowNumbers = field(default_factory=_none)
+    direction: RowNumbers = field(default_factory=_none)
+    start: RowNumbers = field(default_factory=_none)
     """Stream offset of the first byte of the stretch."""
-    end: Rows = field(default_factory=_none)
+    end: RowNumbers = field(default_factory=_none)
     """Stream offset behind its last byte."""
 
     def __len__(self) -> int:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.columns import Mask, NumberColumn, Rows
+from dcpinspect.protocol.column_types import Mask, NumberColumn, RowNumbers
 from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import Trait, opcode_name, opcode_traits
 from dcpinspect.protocol.roles import NAMES_VBUCKET
-from dcpinspect.records import dataclass
+from dcpinspect.tables.collection_names import NO_NAMES, Names, NamesAt
 from dcpinspect.tables.losses import NO_LOSSES, Losses
-from dcpinspect.tables.naming import NO_NAMES, Names, NamesAt
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -38,10 +38,10 @@ KNOWN_KEYS = np.array([*(layout.key is not None and layout.key.shown is not None
 class Missing:
     """Byte ranges of messages that the capture does not have, sorted by row."""
 
-    row: Rows
+    row: RowNumbers
     """Row of the batch."""
-    start: Rows
-    end: Rows
+    start: RowNumbers
+    end: RowNumbers
 
     def of(self, row: int) -> tuple[tuple[int, int], ...]:
         """Returns ranges [start, end) of one message, relative to its first byte."""
@@ -75,20 +75,20 @@ class MessageBatch:
     endpoints: Endpoints
     data: npt.NDArray[np.uint8]
     """The bytes of all messages; missing bytes are zero."""
-    start: Rows
+    start: RowNumbers
     """Where each message begins in ``data``."""
-    length: Rows
+    length: RowNumbers
     """Size of each message in the stream, in bytes."""
-    row: Rows
+    row: RowNumbers
     """Number in the reading, from 1; rising, and without gaps unless the reading is a part of another."""
-    file: Rows
-    frame: Rows
-    last_file: Rows
-    last_frame: Rows
-    time_ns: Rows
-    connection: Rows
-    direction: Rows
-    stream_offset: Rows
+    file: RowNumbers
+    frame: RowNumbers
+    last_file: RowNumbers
+    last_frame: RowNumbers
+    time_ns: RowNumbers
+    connection: RowNumbers
+    direction: RowNumbers
+    stream_offset: RowNumbers
     heuristic: Mask
     """Whether the message was found by trying; nothing proves that it begins here."""
     missing: Missing
@@ -118,7 +118,7 @@ class MessageBatch:
         """Whether messages have a session token in the place where others have their CAS."""
         return _TOKENS[self.decoded.opcode] & ~self.decoded.is_server
 
-    def index_of(self, rows: Rows) -> Rows:
+    def index_of(self, rows: RowNumbers) -> RowNumbers:
         """Returns the places in the batch of the messages with these rows."""
         first = int(self.row[0]) if len(self) else 0
         is_dense = len(self) and int(self.row[-1]) - first == len(self) - 1
@@ -148,7 +148,7 @@ class MessageBatch:
         """Returns the names of collections that are valid for one message."""
         return NamesAt(self.names, int(self.connection[index]), int(self.row[index]))
 
-    def vbuckets_of(self, rows: Rows) -> NumberColumn:
+    def vbuckets_of(self, rows: RowNumbers) -> NumberColumn:
         """Returns the vbuckets that messages are about; none if the vbucket of the header has no meaning, as in HELLO."""
         header_vbuckets = self.vbucket.take(rows)
         named = NAMES_VBUCKET[self.decoded.opcode[rows]] & ~self.decoded.is_server[rows]
@@ -170,7 +170,7 @@ class MessageBatch:
         earlier_keys = {row: redactor.replacement(key) for row, key in self.earlier_keys.items()}
         return replace(self, redactor=redactor, earlier_keys=earlier_keys, names=self.names.redacted(redactor))
 
-    def has_private_key(self, rows: Rows) -> Mask:
+    def has_private_key(self, rows: RowNumbers) -> Mask:
         """Whether the keys of messages contain users' data or names; keys of unknown commands count as private."""
         layout = self.decoded.layout[rows]
         private: Mask = _PRIVATE_KEYS[layout]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.opcodes import Opcode, Trait
-from dcpinspect.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

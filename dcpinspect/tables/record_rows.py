@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Mask, NumberColumn, Rows
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask, NumberColumn, RowNumbers
+from dcpinspect.tables.column_kinds import Column
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_tree import FilterSource
-from dcpinspect.tables.kinds import Column
-from dcpinspect.tables.records import Records, RecordTable
+from dcpinspect.tables.record_tables import Records, RecordTable
 
 
 def filter_columns(table: RecordTable) -> dict[str, Column]:
@@ -79,7 +79,7 @@ def sort_columns(table: RecordTable) -> list[str]:
     return [name for name, column in filter_columns(table).items() if column.family not in ("list", "records")]
 
 
-def _order(records: Records, columns: Sequence[str], *, is_reversed: bool) -> Rows:
+def _order(records: Records, columns: Sequence[str], *, is_reversed: bool) -> RowNumbers:
     import pyarrow as pa  # deferred: most users do not sort
     import pyarrow.compute as pc
 
@@ -89,7 +89,7 @@ def _order(records: Records, columns: Sequence[str], *, is_reversed: bool) -> Ro
     direction = "descending" if is_reversed else "ascending"
     table = pa.table([_compared(records, exact.get(name, name)) for name in columns], names=list(columns))
     keys = [(name, direction, "at_end") for name in columns]
-    sorted_rows: Rows = pc.sort_indices(table, sort_keys=keys).to_numpy()
+    sorted_rows: RowNumbers = pc.sort_indices(table, sort_keys=keys).to_numpy()
     return sorted_rows.astype(np.int64)
 
 

@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
-from dcpinspect.suggest import did_you_mean
-from dcpinspect.tables.kinds import Column, ColumnKind
+from dcpinspect.tables.column_kinds import Column, ColumnKind
+from dcpinspect.text import did_you_mean, escape
 
 BASE = (
     Column("row", "i64", "number of the message in the reading, from 1"),

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.protocol.columns import Array, Mask, Rows
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Array, Mask, RowNumbers
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import SUCCESS_CLASS, Status
-from dcpinspect.records import dataclass
-from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.short import ShortTexts, short_column
+from dcpinspect.text import did_you_mean, escape
 
 if TYPE_CHECKING:
     from dcpinspect.tables.filter_rows import FilterRows
@@ -72,7 +71,7 @@ class Selection:
         if self.filter is not None:
             self.filter.prepare()
 
-    def rows(self, batch: MessageBatch) -> Rows:
+    def rows(self, batch: MessageBatch) -> RowNumbers:
         """Returns the indices of the messages of a batch that meet every condition, in order."""
         keep: Mask = np.ones(len(batch), dtype=np.bool_)
         decoded = batch.decoded

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

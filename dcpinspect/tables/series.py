@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.column_types import RowNumbers
 
 SPANS = 128
 """Greatest number of spans of time; when there are more, they become twice as long."""
@@ -30,7 +30,7 @@ class Series:
         self._most = most
         self._last: dict[int, tuple[int, int]] = {}  # for levels: nanoseconds since the start, and value
 
-    def add(self, groups: Rows, time_ns: Rows, values: Rows) -> None:
+    def add(self, groups: RowNumbers, time_ns: RowNumbers, values: RowNumbers) -> None:
         """Adds values with their groups and times, in nanoseconds since 1970. Values before the first one count at its time."""
         if not len(groups):
             return

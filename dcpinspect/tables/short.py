@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Array, Mask, NumberColumn, Rows
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Array, Mask, NumberColumn, RowNumbers
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.decode import ERROR_LAYOUT, NO_LAYOUT, PROBLEMS
 from dcpinspect.protocol.fields import Field, bit_names
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
-from dcpinspect.records import dataclass
-from dcpinspect.tables.kinds import Column
+from dcpinspect.tables.column_kinds import Column
 from dcpinspect.tables.messages import DIRECTIONS, SIDES, MessageBatch
 from dcpinspect.tables.schema import BY_NAME, SPECIFIC
 
@@ -40,7 +40,7 @@ class ShortTexts:
     """False for rows without a value; None: only ``texts`` says which rows have none."""
 
 
-def short_column(batch: MessageBatch, rows: Rows, name: str) -> NumberColumn | ShortTexts | None:
+def short_column(batch: MessageBatch, rows: RowNumbers, name: str) -> NumberColumn | ShortTexts | None:
     """Returns a column that has a short form, for these messages; None if no message of the batch has a value."""
     maker = _MAKERS.get(name)
     if maker is not None:
@@ -74,7 +74,7 @@ def _distinct(values: Array, text: Callable[[int], str | None], valid: Mask | No
     return ShortTexts(inverse, [text(int(number)) for number in numbers], valid)
 
 
-def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: NumberColumn) -> ShortTexts:
+def _worded(batch: MessageBatch, rows: RowNumbers, column: Column, numbers: NumberColumn) -> ShortTexts:
     """Returns names of flags, or the word of an enumeration; by layout, because each has its own words."""
     layout = batch.decoded.layout[rows]
     specs: dict[int, Field] = {}
@@ -97,23 +97,23 @@ def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: NumberColu
     return _distinct(pairs, lambda pair: text(pair // len(values) + NO_LAYOUT, int(values[pair % len(values)])), has_value)
 
 
-def _missing_bytes(batch: MessageBatch, rows: Rows) -> NumberColumn:
+def _missing_bytes(batch: MessageBatch, rows: RowNumbers) -> NumberColumn:
     lost = np.zeros(len(batch), dtype=np.int64)
     np.add.at(lost, batch.missing.row, batch.missing.end - batch.missing.start)
     return NumberColumn(lost[rows])
 
 
-def _layout(batch: MessageBatch, rows: Rows) -> ShortTexts:
+def _layout(batch: MessageBatch, rows: RowNumbers) -> ShortTexts:
     numbers = np.where(batch.decoded.extras_fit[rows], batch.decoded.layout[rows], NO_LAYOUT)
     return _distinct(numbers, lambda number: "error" if number == ERROR_LAYOUT else LAYOUTS[number].generation, numbers != NO_LAYOUT)
 
 
-def _names(batch: MessageBatch, rows: Rows) -> ShortTexts:
+def _names(batch: MessageBatch, rows: RowNumbers) -> ShortTexts:
     codes = batch.decoded.is_server[rows].astype(np.int64) << 8 | batch.decoded.opcode[rows]
     return _distinct(codes, lambda code: opcode_name(code & 0xFF, server=bool(code >> 8)))
 
 
-def _collections(batch: MessageBatch, rows: Rows) -> ShortTexts | None:
+def _collections(batch: MessageBatch, rows: RowNumbers) -> ShortTexts | None:
     ids = batch.decoded.collection_id.take(rows)
     has_value = ids.known
     if not has_value.any():
@@ -137,19 +137,19 @@ def _collections(batch: MessageBatch, rows: Rows) -> ShortTexts | None:
     return _distinct(values, text, has_value)
 
 
-def _plain(name: str) -> Callable[[MessageBatch, Rows], NumberColumn]:
+def _plain(name: str) -> Callable[[MessageBatch, RowNumbers], NumberColumn]:
     return lambda batch, rows: NumberColumn(getattr(batch, name)[rows])
 
 
-def _decoded(name: str) -> Callable[[MessageBatch, Rows], NumberColumn]:
+def _decoded(name: str) -> Callable[[MessageBatch, RowNumbers], NumberColumn]:
     return lambda batch, rows: NumberColumn(getattr(batch.decoded, name)[rows])
 
 
-def _pair(name: str) -> Callable[[MessageBatch, Rows], NumberColumn]:
+def _pair(name: str) -> Callable[[MessageBatch, RowNumbers], NumberColumn]:
     return lambda batch, rows: getattr(batch, name).take(rows)
 
 
-_MAKERS: dict[str, Callable[[MessageBatch, Rows], NumberColumn | ShortTexts | None]] = {
+_MAKERS: dict[str, Callable[[MessageBatch, RowNumbers], NumberColumn | ShortTexts | None]] = {
     **{name: _plain(name) for name in ("row", "frame", "last_frame", "connection", "stream_offset", "length", "time_ns")},
     "relative_ns": lambda batch, rows: NumberColumn(batch.time_ns[rows] - batch.origin_ns),
     "file": lambda batch, rows: ShortTexts(

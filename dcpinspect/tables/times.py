@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Literal
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import clip, escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.tables.filter_values import nanoseconds
+from dcpinspect.text import clip, escape
 
 DAY_NS = 86_400_000_000_000
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": DAY_NS}

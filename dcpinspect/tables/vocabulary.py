@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.datatype import DATATYPE_BITS
 from dcpinspect.protocol.decode import PROBLEMS
 from dcpinspect.protocol.fields import Field
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.records import dataclass
 from dcpinspect.tables.messages import DIRECTIONS, SIDES
 from dcpinspect.tables.schema import BY_NAME
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.capture.batch import Bytes, Column
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 C2S = 0
 S2C = 1

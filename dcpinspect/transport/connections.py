@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcpinspect.capture.batch import Column
 from dcpinspect.kernels.kernel import Ints, inline, kernel
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.headers import ADDRESSES, FIRST_OF_IPV4, HALF, PORTS
 from dcpinspect.transport.key_numbers import KEY, KeyNumbers
 

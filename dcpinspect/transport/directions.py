@@ -10,8 +10,8 @@ import numpy.typing as npt
 from dcpinspect.capture.batch import Bytes, Column
 from dcpinspect.kernels.kernel import Ints, kernel
 from dcpinspect.transport.chunk import FirstBytes, FirstPieces
+from dcpinspect.transport.flow_records import END, HOLE, StreamEntries, TransportTables
 from dcpinspect.transport.flows import flow_of
-from dcpinspect.transport.rows import END, HOLE, StreamEntries, TransportTables
 
 MOST_FIRST = 1 << 16
 """Greatest number of first bytes of a direction that are offered in pieces: to make a chunk takes little beside more bytes."""

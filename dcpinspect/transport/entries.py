@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import Octets, copy, inline, kernel
 from dcpinspect.kernels.structs import Tables
-from dcpinspect.transport.rows import HELD, Flow, Packet, StreamEntries, TransportTables
+from dcpinspect.transport.flow_records import HELD, Flow, Packet, StreamEntries, TransportTables
 
 
 class GatherTables(Tables):

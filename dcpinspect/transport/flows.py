@@ -6,12 +6,12 @@ A direction is named by its number, since its flow is only made with the first b
 from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inline, kernel
-from dcpinspect.transport import rows
+from dcpinspect.transport import flow_records
 from dcpinspect.transport.entries import enter
-from dcpinspect.transport.rows import ASIDE_BITS, END, GIVEN_UP, HOLE, RECENT_HOLES, Flow, Packet, Side, TransportTables
+from dcpinspect.transport.flow_records import ASIDE_BITS, END, GIVEN_UP, HOLE, RECENT_HOLES, Flow, Packet, Side, TransportTables
 from dcpinspect.transport.waiting import NODE_COST, free_node, packets_of, unlink_head
 
-reset_flow = inline(rows.Flow.resetter())
+reset_flow = inline(flow_records.Flow.resetter())
 
 
 @inline

@@ -11,7 +11,7 @@ import numpy as np
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.encapsulations import TUNNEL_PORTS
 from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, inline, kernel, le32, step
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL, FRAGMENT, INCOMPLETE = range(8)
 CLASS_NAMES = ("used", "not TCP", "not our port", "cut", "malformed", "unusual", "fragment", "incomplete fragment")

@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 
+from dcpinspect.arrays import grown
 from dcpinspect.capture.batch import Column
-from dcpinspect.growing import grown
 from dcpinspect.kernels.kernel import Ints, inline, kernel
 from dcpinspect.transport.headers import HALF
 

@@ -15,6 +15,21 @@ from __future__ import annotations
 
 from dcpinspect.kernels.kernel import Ints, Octets, inline, kernel, step
 from dcpinspect.transport.entries import enter
+from dcpinspect.transport.flow_records import (
+    BY_FIN,
+    BY_RST,
+    GIVEN_UP,
+    HOLE,
+    OPEN,
+    RECENT_HOLES,
+    SENT,
+    SHUT_NS,
+    Flow,
+    Packet,
+    Segment,
+    Side,
+    TransportTables,
+)
 from dcpinspect.transport.flows import (
     comes_early,
     drain,
@@ -44,21 +59,6 @@ from dcpinspect.transport.headers import (
     TAKES,
     UNREACHED,
     WIRE,
-)
-from dcpinspect.transport.rows import (
-    BY_FIN,
-    BY_RST,
-    GIVEN_UP,
-    HOLE,
-    OPEN,
-    RECENT_HOLES,
-    SENT,
-    SHUT_NS,
-    Flow,
-    Packet,
-    Segment,
-    Side,
-    TransportTables,
 )
 from dcpinspect.transport.waiting import NODE_COST, acknowledge, free_node, insert, new_node, packets_of, wait_again, wait_no_more
 from dcpinspect.transport.whose import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dcpinspect.kernels.kernel import kernel
+from dcpinspect.transport.flow_records import TransportTables
 from dcpinspect.transport.flows import drain, end_side, flow_of, give_up_gap, has_room
-from dcpinspect.transport.rows import TransportTables
 from dcpinspect.transport.whose import WAIT_NS
 
 

@@ -12,20 +12,16 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import grown, only
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
-from dcpinspect.growing import grown, only
 from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.kernels.structs import StructRows
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, FirstBytes, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.directions import Directions
 from dcpinspect.transport.entries import GatherTables, gather
-from dcpinspect.transport.flows import close_sides, put_aside
-from dcpinspect.transport.headers import UNUSUAL, HeaderParser
-from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, PacketTables, order_segments
-from dcpinspect.transport.overdue import give_up_overdue
-from dcpinspect.transport.rows import (
+from dcpinspect.transport.flow_records import (
     ASIDE_BITS,
     BY_RST,
     END,
@@ -45,6 +41,10 @@ from dcpinspect.transport.rows import (
     TableCounts,
     TransportTables,
 )
+from dcpinspect.transport.flows import close_sides, put_aside
+from dcpinspect.transport.headers import UNUSUAL, HeaderParser
+from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, PacketTables, order_segments
+from dcpinspect.transport.overdue import give_up_overdue
 from dcpinspect.transport.unusual import UnusualPackets
 from dcpinspect.transport.whose import MASK
 

@@ -20,7 +20,7 @@ import numpy as np
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.encapsulations import GRE_PORT, GTP_PORT, READ, VXLAN_PORTS
 from dcpinspect.kernels.kernel import be16, be32
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.fragments import Fragments
 from dcpinspect.transport.headers import (
     CUT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.kernels.kernel import inline, step
-from dcpinspect.transport.rows import HOLE, Flow, Node, Packet, TransportTables
+from dcpinspect.transport.flow_records import HOLE, Flow, Node, Packet, TransportTables
 
 NODE_COST = 256
 """What a waiting segment costs in addition to its bytes, so that one-byte segments are bounded too, and walks along them stay short."""

@@ -8,13 +8,13 @@ agrees with it: an answer to the SYN, or what its sender says next. If the conne
 from __future__ import annotations
 
 from dcpinspect.kernels.kernel import Octets, inline, step
-from dcpinspect.transport import rows
+from dcpinspect.transport import flow_records
+from dcpinspect.transport.flow_records import BY_RST, OPEN, REPLACED, ConnectionRow, Flow, Packet, Side, TransportTables
 from dcpinspect.transport.flows import close_side, drop_stray, flow_of, next_of, own_flow
 from dcpinspect.transport.headers import ACK, RST, SYN
-from dcpinspect.transport.rows import BY_RST, OPEN, REPLACED, ConnectionRow, Flow, Packet, Side, TransportTables
 from dcpinspect.transport.waiting import NODE_COST, new_node
 
-reset_side = inline(rows.Side.resetter())
+reset_side = inline(flow_records.Side.resetter())
 
 MASK = 0xFFFFFFFF
 WAIT_NS = 200_000_000

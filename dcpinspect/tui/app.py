@@ -17,40 +17,40 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.worker import Worker, get_current_worker
 
+from dcpinspect.arrays import give_back
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.escape import clip, escape
-from dcpinspect.growing import give_back
-from dcpinspect.render.lanes import ASCII as ASCII_LANES
-from dcpinspect.render.lanes import UNICODE as UNICODE_LANES
+from dcpinspect.output.render.lanes import ASCII as ASCII_LANES
+from dcpinspect.output.render.lanes import UNICODE as UNICODE_LANES
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.filter_tree import FilterSource
+from dcpinspect.text import clip, escape
 from dcpinspect.tui import frame
 from dcpinspect.tui.commands import Command, Commands
-from dcpinspect.tui.completion import frequent_values
 from dcpinspect.tui.connection_dialog import ConnectionDialog
 from dcpinspect.tui.connection_list import talks
 from dcpinspect.tui.dialogs import Answer, ExportDialog, Help, Leaving, MarksDialog, Prompt
-from dcpinspect.tui.export import messages, report
+from dcpinspect.tui.export_choices import messages, report
 from dcpinspect.tui.exporting import Exporting
 from dcpinspect.tui.filter_bar import FilterBar
+from dcpinspect.tui.filter_completion import frequent_values
 from dcpinspect.tui.filtering import oddity
-from dcpinspect.tui.findings import FindingsView
-from dcpinspect.tui.history import Memory
+from dcpinspect.tui.findings_view import FindingsView
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.keys import KEYS
+from dcpinspect.tui.key_bindings import KEYS
 from dcpinspect.tui.navigation import Navigation
 from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.of_connection import counted
 from dcpinspect.tui.opening import Opening, OpenScreen
-from dcpinspect.tui.overview import OverviewView, is_first
-from dcpinspect.tui.packets import PacketsView
-from dcpinspect.tui.places import FORMS
+from dcpinspect.tui.overview_view import OverviewView, is_first
+from dcpinspect.tui.packets_view import PacketsView
+from dcpinspect.tui.remembered import Memory
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.stats import StatsView
+from dcpinspect.tui.stats_view import StatsView
 from dcpinspect.tui.themed import ThemedApp
 from dcpinspect.tui.timeline_view import TimelineView
 from dcpinspect.tui.type_ahead import TypeAhead
-from dcpinspect.tui.vbuckets import VbucketsView
+from dcpinspect.tui.typed_places import FORMS
+from dcpinspect.tui.vbuckets_view import VbucketsView
 
 BEAT = 0.1
 """Seconds between two checks whether reading has brought anything new."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dcpinspect.render.lines import counted
+from dcpinspect.output.render.message_lines import counted
 from dcpinspect.tui.results import Results
 
 _NAMED = 2

@@ -15,10 +15,10 @@ from textual.message import Message as Event
 from textual.reactive import reactive
 from textual.strip import Strip
 
+from dcpinspect.output.render.byte_grid import Cells
 from dcpinspect.protocol.message import Message
-from dcpinspect.render.byte_grid import Cells
 from dcpinspect.tui import theme
-from dcpinspect.tui.parts import Parts
+from dcpinspect.tui.part_colors import Parts
 from dcpinspect.tui.strips import LineView, Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.escape import cells, clip
-from dcpinspect.render.lanes import Scale
-from dcpinspect.render.timeline import numbers, seconds
+from dcpinspect.output.render.lanes import Scale
+from dcpinspect.output.render.timeline_text import numbers, seconds
+from dcpinspect.text import cells, clip
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 FULL = "█"

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tui.copying import FORMS
-from dcpinspect.tui.keys import KEYS, VIEWS
+from dcpinspect.tui.key_bindings import KEYS, VIEWS
 from dcpinspect.tui.theme import THEMES
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from rich.style import Style
 from textual.geometry import Size
 from textual.strip import Strip
 
-from dcpinspect.escape import cells, clip, escape
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.protocol.message import Severity
+from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.results import Results

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from dcpinspect.export.json import message_object, steered
+from dcpinspect.output.export.json import message_object, steered
 from dcpinspect.tables.messages import MessageBatch
 
 FORMS: Mapping[str, str] = {

@@ -16,9 +16,9 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
-from dcpinspect.tui.export import Choice
-from dcpinspect.tui.keys import KEYS, PALETTE, VIEWS, Key
+from dcpinspect.text import escape
+from dcpinspect.tui.export_choices import Choice
+from dcpinspect.tui.key_bindings import KEYS, PALETTE, VIEWS, Key
 from dcpinspect.tui.theme import Glyphs
 
 KEY_WIDTH = 14

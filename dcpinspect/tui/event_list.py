@@ -8,7 +8,7 @@ from rich.style import Style
 from textual.geometry import Size
 from textual.strip import Strip
 
-from dcpinspect.render.events import EventLines
+from dcpinspect.output.render.event_lines import EventLines
 from dcpinspect.tui import theme
 from dcpinspect.tui.strips import LineView, room, strip
 from dcpinspect.tui.theme import Glyphs

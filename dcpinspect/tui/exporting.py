@@ -11,9 +11,9 @@ from typing import Any
 from textual.app import App
 
 from dcpinspect.errors import DcpInspectError, UsageError
-from dcpinspect.escape import escape
-from dcpinspect.tui.export import Choice, refuse
-from dcpinspect.tui.progress import Progress
+from dcpinspect.text import escape
+from dcpinspect.tui.export_choices import Choice, refuse
+from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.view import Host
 
 

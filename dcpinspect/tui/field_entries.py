@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
-from dcpinspect.escape import cells, escape
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.field_table import offsets_text, problem_lines, value_text
 from dcpinspect.protocol.message import FieldValue, Message
-from dcpinspect.records import dataclass
-from dcpinspect.render.field_table import offsets_text, problem_lines, value_text
+from dcpinspect.text import cells, escape
 from dcpinspect.tui import json_parts
 from dcpinspect.tui.json_parts import Part
 

@@ -10,12 +10,12 @@ from textual.geometry import Size
 from textual.message import Message as Event
 from textual.strip import Strip
 
-from dcpinspect.escape import cells, clip
 from dcpinspect.protocol.message import FieldValue, Message
+from dcpinspect.text import cells, clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.field_entries import MOST, Entries, Entry
-from dcpinspect.tui.links import Link
-from dcpinspect.tui.parts import Parts
+from dcpinspect.tui.field_links import Link
+from dcpinspect.tui.part_colors import Parts
 from dcpinspect.tui.strips import LineView, Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 

@@ -14,13 +14,13 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from dcpinspect.errors import PlacedError, UsageError
-from dcpinspect.escape import cells, clip, escape
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.schema import BY_NAME
+from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui.advice import here
-from dcpinspect.tui.completion import Completion, Frequent, Offer, offer
-from dcpinspect.tui.history import History
+from dcpinspect.tui.filter_completion import Completion, Frequent, Offer, offer
+from dcpinspect.tui.remembered import History
 from dcpinspect.tui.theme import Glyphs
 
 OFFERED = 8

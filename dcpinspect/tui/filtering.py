@@ -13,7 +13,7 @@ from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tui.filter_bar import FilterBar
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.packet_list import PacketList
-from dcpinspect.tui.progress import Progress
+from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.row_index import RowIndex, Rows
 from dcpinspect.tui.view import Host
 

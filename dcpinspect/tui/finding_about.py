@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.text import Text
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.escape import escape, one_line
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
-from dcpinspect.protocol.columns import NO_ROWS, Rows
-from dcpinspect.render.findings import effects_in_words, told_of
-from dcpinspect.render.lines import summary, title
-from dcpinspect.store.store import Store
-from dcpinspect.tables.records import Records
+from dcpinspect.output.render.finding_text import effects_in_words, told_of
+from dcpinspect.output.render.message_lines import summary, title
+from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
+from dcpinspect.reading.store.store import Store
+from dcpinspect.tables.record_tables import Records
+from dcpinspect.text import escape, one_line
 from dcpinspect.tui.advice import here
 from dcpinspect.tui.strips import wrapped
 from dcpinspect.tui.theme import Glyphs
@@ -34,7 +34,7 @@ _ASKS_AGAIN = ("rollback", "rollback-loop", "rollback-not-followed", "stream-ref
 def about(
     one: Finding | None,
     glyphs: Glyphs,
-    rows: Rows = NO_ROWS,
+    rows: RowNumbers = NO_ROWS,
     evidence: int = 0,
     others: Sequence[Finding] = (),
     told: Mapping[int, str] | None = None,
@@ -88,7 +88,7 @@ def _cause_of(one: Finding, others: Sequence[Finding]) -> str:
     return "" if cause is None else f"it is an effect of {cause.rule}, {cause.where}, which says what to do"
 
 
-def _evidence(rows: Rows, evidence: int, told: Mapping[int, str], glyphs: Glyphs, width: int) -> Text:
+def _evidence(rows: RowNumbers, evidence: int, told: Mapping[int, str], glyphs: Glyphs, width: int) -> Text:
     """Returns the evidence around the chosen message."""
     out = Text()
     if not len(rows):

@@ -12,9 +12,9 @@ from rich.style import Style
 from textual.geometry import Size
 from textual.strip import Strip
 
-from dcpinspect.escape import one_line
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.text import one_line
 from dcpinspect.tui import theme
 from dcpinspect.tui.advice import here
 from dcpinspect.tui.strips import LineView, Piece, room, strip, wrapped

@@ -13,12 +13,12 @@ from textual.style import Style
 from textual.visual import VisualType
 from textual.widgets import Static
 
-from dcpinspect.escape import cells, escape
+from dcpinspect.output.render.message_lines import counted
 from dcpinspect.protocol.message import Severity
-from dcpinspect.render.lines import counted
+from dcpinspect.text import cells, escape
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.keys import TYPING, VIEWS, footer
-from dcpinspect.tui.progress import time_left
+from dcpinspect.tui.key_bindings import TYPING, VIEWS, footer
+from dcpinspect.tui.progress_text import time_left
 from dcpinspect.tui.theme import Glyphs
 
 _LAG_S = 0.5

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.verdict import LOST
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
-from dcpinspect.records import dataclass
-from dcpinspect.render.verdict import LOST
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.records import Records
+from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui.vbucket_cells import whole
 
 SPANS = 1024

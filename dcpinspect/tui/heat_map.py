@@ -11,9 +11,9 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.strip import Strip
 
-from dcpinspect.escape import clip
-from dcpinspect.render.lanes import Scale
-from dcpinspect.render.timeline import lasting, numbers, seconds
+from dcpinspect.output.render.lanes import Scale
+from dcpinspect.output.render.timeline_text import lasting, numbers, seconds
+from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.heat import HEATS, MOST, REQUEST, SIGNS, SNAPSHOT, Heat, measured, signs

@@ -14,16 +14,16 @@ from typing import Literal
 
 import numpy as np
 
+from dcpinspect.arrays import give_back
 from dcpinspect.errors import DamagedCapture, DcpInspectError
-from dcpinspect.growing import give_back
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.output.render.coverage_text import nothing_found
+from dcpinspect.output.render.verdict import LookedAt
+from dcpinspect.output.statistics import Statistics
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.reading import Packets, Reading
-from dcpinspect.render.coverage import nothing_found
-from dcpinspect.render.verdict import LookedAt
-from dcpinspect.statistics import Statistics
-from dcpinspect.store.store import KEEP, Store
+from dcpinspect.reading.reading import Packets, Reading
+from dcpinspect.reading.store.store import KEEP, Store
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.transport.connections import DEFAULT_PORTS
@@ -149,7 +149,7 @@ class Inspection:
         self._is_wanted.clear()
         self.reading.capture.stop()
 
-    def all_rows(self) -> Rows:
+    def all_rows(self) -> RowNumbers:
         """Returns the rows of all kept messages, once reading has ended. Ends a live capture. May take long."""
         if self.is_live:
             self.stop()

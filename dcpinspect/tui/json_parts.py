@@ -9,8 +9,8 @@ import json
 import re
 from typing import Literal
 
-from dcpinspect.escape import escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import escape
 
 Kind = Literal["object", "array", "string", "number", "literal"]
 

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.protocol.columns import NO_ROWS, Rows
+from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.tui.row_index import RowIndex
 
 
-def rows_of(one: Finding) -> Rows:
+def rows_of(one: Finding) -> RowNumbers:
     """Returns all rows that show a finding, rising: those of its evidence, and those of similar messages."""
     evidence = np.array([place.row for case in one.each for place in case.places], np.int64)
     return np.unique(np.concatenate((evidence, one.rows)))
@@ -27,12 +27,12 @@ class Marked:
         rows = np.concatenate([NO_ROWS, *of])
         numbers = np.repeat(np.arange(len(of), dtype=np.uint32), [len(one) for one in of])
         order = np.argsort(rows, kind="stable")  # a stable sort keeps the worst finding of a row first
-        self.rows: Rows = rows[order]
+        self.rows: RowNumbers = rows[order]
         """Rows, rising; a row occurs once for each finding that it shows."""
         self.numbers: npt.NDArray[np.uint32] = numbers[order]
         """Number of the finding that each element of ``rows`` shows."""
         is_bad = np.array([one.severity != "note" for one in findings], np.bool_)
-        self.bad: Rows = np.unique(self.rows[is_bad[self.numbers]]) if len(of) else NO_ROWS
+        self.bad: RowNumbers = np.unique(self.rows[is_bad[self.numbers]]) if len(of) else NO_ROWS
         """Rows that show an error or a warning."""
 
     def of(self, row: int) -> list[int]:

@@ -7,14 +7,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from dcpinspect.escape import clip, escape, one_line
 from dcpinspect.protocol.message import Message
+from dcpinspect.text import clip, escape, one_line
 from dcpinspect.tui.byte_pane import BytePane
 from dcpinspect.tui.divider import Divider
+from dcpinspect.tui.field_links import Link
 from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.frame import Line
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.links import Link
 from dcpinspect.tui.strips import wrapped
 from dcpinspect.tui.theme import Glyphs
 

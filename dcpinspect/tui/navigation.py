@@ -11,19 +11,19 @@ from textual.app import ComposeResult
 from textual.widgets import ContentSwitcher
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import clip
 from dcpinspect.findings.finding import ranges
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.text import clip
 from dcpinspect.tui.dialogs import Prompt
-from dcpinspect.tui.findings import FindingsView
+from dcpinspect.tui.findings_view import FindingsView
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.of_connection import filter_of
-from dcpinspect.tui.packets import PacketsView
-from dcpinspect.tui.places import Target, parse_place
+from dcpinspect.tui.packets_view import PacketsView
 from dcpinspect.tui.timeline_view import TimelineView
-from dcpinspect.tui.vbuckets import VbucketsView
+from dcpinspect.tui.typed_places import Target, parse_place
+from dcpinspect.tui.vbuckets_view import VbucketsView
 from dcpinspect.tui.view import Spot, View
 
 MOST_COPIED = 100_000

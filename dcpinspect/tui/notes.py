@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 SCHEMA = "dcpinspect.notes/1"
 SUFFIX = ".dcpinspect.json"

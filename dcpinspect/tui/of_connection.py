@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from dcpinspect.coverage import Coverage
-from dcpinspect.protocol.columns import Rows
-from dcpinspect.render.verdict import LookedAt
-from dcpinspect.statistics import Charts, charts_of
-from dcpinspect.store.store import Store
+from dcpinspect.output.render.verdict import LookedAt
+from dcpinspect.output.statistics import Charts, charts_of
+from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.reading.store.store import Store
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
-from dcpinspect.tables.records import Records
-from dcpinspect.tables.round_trips import RoundTrips
-from dcpinspect.tables.statistics import MessageStats
+from dcpinspect.tables.message_statistics import MessageStats
+from dcpinspect.tables.record_tables import Records
+from dcpinspect.tables.round_trip_series import RoundTrips
 from dcpinspect.tui.heat import Heat, HeatCounter
 from dcpinspect.tui.marked import Marked
 from dcpinspect.tui.results import Results
@@ -55,7 +55,7 @@ def of_connection(results: Results, connection: int) -> Results:
     )
 
 
-def _rows_of(table: Records, connection: int) -> Rows:
+def _rows_of(table: Records, connection: int) -> RowNumbers:
     if "connections" in table.columns:
         return np.array([row for row, own in enumerate(table.values("connections")) if connection in own], np.int64)
     return np.flatnonzero(whole(table, "connection") == connection) if len(table) else np.empty(0, np.int64)

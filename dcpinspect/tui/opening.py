@@ -22,8 +22,8 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from dcpinspect.capture.folders import is_capture
-from dcpinspect.escape import cells, escape
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.text import cells, escape
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.tui.theme import Glyphs
 

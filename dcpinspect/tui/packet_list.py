@@ -15,13 +15,13 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.escape import cells, clip, escape
-from dcpinspect.render.lines import Lines, TimeFormat
-from dcpinspect.render.palette import KINDS, message_kinds
+from dcpinspect.output.render.message_lines import Lines, TimeFormat
+from dcpinspect.output.render.palette import KINDS, message_kinds
 from dcpinspect.tables.color_rules import ColorRules
-from dcpinspect.tables.kinds import ColumnKind
+from dcpinspect.tables.column_kinds import ColumnKind
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
+from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui import theme
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.row_index import RowIndex

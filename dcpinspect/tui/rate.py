@@ -8,9 +8,9 @@ import numpy as np
 from rich.style import Style
 from textual.strip import Strip
 
+from dcpinspect.output.render.timeline_text import lasting
+from dcpinspect.output.statistics import Charts
 from dcpinspect.protocol.message import Severity
-from dcpinspect.render.timeline import lasting
-from dcpinspect.statistics import Charts
 from dcpinspect.tables.series import SPANS
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import LABEL, Whole, axis, columns, short

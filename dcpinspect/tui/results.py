@@ -7,13 +7,13 @@ from dataclasses import field
 
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings.finding import Finding
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.verdict import LookedAt
+from dcpinspect.output.statistics import Charts
 from dcpinspect.protocol.message import Severity
-from dcpinspect.records import dataclass
-from dcpinspect.render.verdict import LookedAt
-from dcpinspect.statistics import Charts
 from dcpinspect.streams.tables import Tables
-from dcpinspect.tables.records import Records
-from dcpinspect.tables.statistics import StatisticsRow
+from dcpinspect.tables.message_statistics import StatisticsRow
+from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui.heat import Heat
 from dcpinspect.tui.marked import Marked
 

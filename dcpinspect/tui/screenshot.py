@@ -10,7 +10,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.keys import KEYS
+from dcpinspect.tui.key_bindings import KEYS
 from dcpinspect.tui.opening import Opening
 
 SIZE = (120, 36)

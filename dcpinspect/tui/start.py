@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dcpinspect.tui.history import Memory
 from dcpinspect.tui.opening import OpenScreen
+from dcpinspect.tui.remembered import Memory
 from dcpinspect.tui.themed import ThemedApp
 
 

@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dcpinspect.escape import clip, escape
-from dcpinspect.render.stats import stats_text
-from dcpinspect.render.timeline import lasting
-from dcpinspect.statistics import Charts
-from dcpinspect.tables.statistics import StatisticsRow
+from dcpinspect.output.render.stats_text import stats_text
+from dcpinspect.output.render.timeline_text import lasting
+from dcpinspect.output.statistics import Charts
+from dcpinspect.tables.message_statistics import StatisticsRow
+from dcpinspect.text import clip, escape
 from dcpinspect.tui.charts import BLOCKS, LABEL, Whole, bar, beside, chart, duration, fitted, short, spark
 
 Measure = Literal["messages", "bytes"]

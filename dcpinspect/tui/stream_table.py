@@ -13,14 +13,14 @@ from textual import events
 from textual.geometry import Size
 from textual.strip import Strip
 
-from dcpinspect.escape import cells, clip, escape
 from dcpinspect.findings.finding import Finding
-from dcpinspect.protocol.columns import NumberColumn
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.shape import unread
+from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.message import Severity
-from dcpinspect.records import dataclass
-from dcpinspect.render.shape import unread
-from dcpinspect.tables.records import Records, Worded
+from dcpinspect.tables.record_tables import Records, Worded
+from dcpinspect.text import cells, clip, escape
 from dcpinspect.tui import theme
 from dcpinspect.tui.strips import LineView, Piece, room, strip
 from dcpinspect.tui.theme import Glyphs

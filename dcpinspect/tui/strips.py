@@ -20,7 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dcpinspect.escape import cells, one_line
+from dcpinspect.text import cells, one_line
 from dcpinspect.tui.theme import Glyphs
 
 Piece = tuple[str, Style]

@@ -14,12 +14,11 @@ from textual.filter import LineFilter
 from textual.theme import BUILTIN_THEMES, Theme
 
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import cells, escape
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.lane_paint import LOUD
+from dcpinspect.output.render.palette import PAINTS
 from dcpinspect.protocol.message import Severity
-from dcpinspect.records import dataclass
-from dcpinspect.render.lane_paint import LOUD
-from dcpinspect.render.palette import PAINTS
-from dcpinspect.suggest import did_you_mean
+from dcpinspect.text import cells, did_you_mean, escape
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from textual.app import App
 from textual.filter import LineFilter
 
 from dcpinspect.tui import theme
-from dcpinspect.tui.history import Memory
 from dcpinspect.tui.opening import Opening
+from dcpinspect.tui.remembered import Memory
 
 
 class ThemedApp(App[Opening | None]):

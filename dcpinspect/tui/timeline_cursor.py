@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from textual import events
 
-from dcpinspect.escape import escape
+from dcpinspect.output.render.lanes import LETTERS, TICK, Glyphs, Lanes, Scale
+from dcpinspect.output.render.message_lines import counted
+from dcpinspect.output.render.shape import Shape
+from dcpinspect.output.render.timeline_text import LABEL, lasting, seconds
 from dcpinspect.protocol.flags import ENDLESS
-from dcpinspect.render.lanes import LETTERS, TICK, Glyphs, Lanes, Scale
-from dcpinspect.render.lines import counted
-from dcpinspect.render.shape import Shape
-from dcpinspect.render.timeline import LABEL, lasting, seconds
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Seqnos, StreamStory
+from dcpinspect.text import escape
 from dcpinspect.tui import theme
 from dcpinspect.tui.strips import CursorEvent, LineView
 from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks

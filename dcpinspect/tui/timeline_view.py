@@ -14,16 +14,16 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.escape import escape
-from dcpinspect.render.lane_paint import legend, legend_lines
-from dcpinspect.render.lanes import LETTERS, Glyphs
+from dcpinspect.output.render.lane_paint import legend, legend_lines
+from dcpinspect.output.render.lanes import LETTERS, Glyphs
+from dcpinspect.text import escape
 from dcpinspect.tui import theme
 from dcpinspect.tui.event_list import EventList
-from dcpinspect.tui.export import Choice, of_vbucket
-from dcpinspect.tui.progress import Progress
+from dcpinspect.tui.export_choices import Choice, of_vbucket
+from dcpinspect.tui.progress_text import Progress
 from dcpinspect.tui.results import Results
+from dcpinspect.tui.stream_lanes import Timeline
 from dcpinspect.tui.strips import LineView
-from dcpinspect.tui.timeline import Timeline
 from dcpinspect.tui.tracks import Tracks, together, tracks_of
 from dcpinspect.tui.view import Host, Spot, View
 

@@ -8,17 +8,17 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dcpinspect.escape import escape, one_line
 from dcpinspect.findings.finding import Finding
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.event_lines import Noted, VbucketEvent, by_stream, events, folded, noted
+from dcpinspect.output.render.shape import Mark, Shape, by_seqno, by_time
+from dcpinspect.output.render.timeline_text import name, words
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
-from dcpinspect.records import dataclass
-from dcpinspect.render.events import Noted, VbucketEvent, by_stream, events, folded, noted
-from dcpinspect.render.shape import Mark, Shape, by_seqno, by_time
-from dcpinspect.render.timeline import name, words
 from dcpinspect.streams.items import Own, VbucketItems
-from dcpinspect.streams.kinds import SET_STATE, SYSTEM_EVENT
+from dcpinspect.streams.record_numbers import SET_STATE, SYSTEM_EVENT
 from dcpinspect.streams.story import StreamStory, stories
+from dcpinspect.text import escape, one_line
 from dcpinspect.tui.inspection import Inspection
 
 Axis = Literal["seqno", "time"]
@@ -210,7 +210,7 @@ def _events(inspection: Inspection, tracks: Sequence[Track], found: Sequence[Vbu
     return [Told(*one) for one in placed]
 
 
-def _noted(inspection: Inspection, rows: Rows) -> list[Noted]:
+def _noted(inspection: Inspection, rows: RowNumbers) -> list[Noted]:
     """Returns the messages that are events by themselves, of which a vbucket has few."""
     if not len(rows):
         return []
@@ -226,7 +226,7 @@ def _end(streams: Sequence[StreamStory], place: int) -> int:
     return min((int(one.stream["open_row"]) for one in streams[place + 1 :] if one.key[:2] == story.key[:2]), default=1 << 62)
 
 
-def _found(inspection: Inspection, vbucket: int, rows: Rows, first_ns: int) -> list[_Found]:
+def _found(inspection: Inspection, vbucket: int, rows: RowNumbers, first_ns: int) -> list[_Found]:
     """Returns the messages of the vbucket that show findings. ``rows``: all its messages.
 
     If there are too many, notes are left out first, and then some errors and warnings.

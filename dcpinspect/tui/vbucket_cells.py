@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import NumberColumn
+from dcpinspect.output.render.verdict import LETTERS, LOST, stood
+from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.message import Severity
-from dcpinspect.render.verdict import LETTERS, LOST, stood
 from dcpinspect.streams.words import VBUCKET_VERDICTS
-from dcpinspect.tables.records import Records
+from dcpinspect.tables.record_tables import Records
 from dcpinspect.tui.theme import Glyphs
 
 LEAST = 1024

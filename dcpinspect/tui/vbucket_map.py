@@ -11,7 +11,7 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.strip import Strip
 
-from dcpinspect.escape import clip
+from dcpinspect.text import clip
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import short
 from dcpinspect.tui.results import Results

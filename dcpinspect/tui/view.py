@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from textual.widget import Widget
 
-from dcpinspect.records import dataclass
-from dcpinspect.tui.export import Choice
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.tui.export_choices import Choice
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.results import Results
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.agents.library import MOST_KEPT, Library, Question
+from dcpinspect.api import Recording
 from dcpinspect.errors import UsageError
-from dcpinspect.recording import Recording
 from tests.peers.truth import SAMPLES
 
 

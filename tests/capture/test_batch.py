@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch, pause
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 
 
 def test_the_length_of_a_batch_is_its_packets() -> None:

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from dcpinspect.capture import compressed
 from dcpinspect.capture.compressed import READ, READ_ONCE, decompressed
 from dcpinspect.capture.open import open_capture
+from dcpinspect.capture.zstd import zstd as codec
 from dcpinspect.errors import CaptureError
-from dcpinspect.logs.lines import TextFile
-from dcpinspect.zstd import zstd as codec
+from dcpinspect.findings.logs.log_lines import TextFile
 from tests import builders
 from tests.capture.test_pcap import EXPECTED, PACKETS, packets_of
 

@@ -18,7 +18,7 @@ from scapy.packet import Packet, Raw
 
 from dcpinspect.capture.kernel_filter import ETHERNET, RAW_IP, attach, expression, program
 from dcpinspect.capture.open import open_capture
-from dcpinspect.capture.walk import MAX_PACKET
+from dcpinspect.capture.packet_walk import MAX_PACKET
 from tests import builders
 
 Passes = Callable[[bytes], int | None]

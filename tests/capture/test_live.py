@@ -27,8 +27,8 @@ from dcpinspect.capture.packet_socket import COOKED
 from dcpinspect.capture.recorded_files import Limits
 from dcpinspect.capture.recorder import MIB
 from dcpinspect.errors import OutputError, UsageError
-from dcpinspect.reading import Reading
-from dcpinspect.store.store import Store
+from dcpinspect.reading.reading import Reading
+from dcpinspect.reading.store.store import Store
 from tests import builders
 from tests.builders import Segment
 from tests.peers.network import IFF_TUN_NO_PI, NEEDS_ROOT, TUNSETIFF, Plug, inside, ip, tapped

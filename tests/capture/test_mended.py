@@ -14,7 +14,7 @@ import pytest
 
 from dcpinspect.capture.mended import Mended, is_from_terminal, text_before
 from dcpinspect.capture.open import open_capture
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from tests.peers.truth import SAMPLES
 
 BASE = (Path(__file__).parents[1] / "captures" / "field" / "t00-base.pcap").read_bytes()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.capture.packing import Packer, remove
-from dcpinspect.zstd import zstd
+from dcpinspect.capture.zstd import zstd
 
 
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])

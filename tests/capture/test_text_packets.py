@@ -10,7 +10,7 @@ import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.capture.test_hex_lines import ANSWER, HELLO, LOG, follow, rows
 from tests.peers.truth import SAMPLES

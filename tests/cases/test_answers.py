@@ -20,8 +20,8 @@ from dcpinspect.protocol.statuses import Status
 from tests.advice import contradictions
 from tests.builders import Recorded, pcap
 from tests.damage import Packet
+from tests.output.render.test_finding_text import finding
 from tests.peers.truth import SAMPLES
-from tests.render.test_findings import finding
 from tests.streams.told import Told, opened, packets
 
 OLD = 0xA

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from dcpinspect.findings.finding import Finding
+from dcpinspect.output.render.finding_text import report_lines
+from dcpinspect.output.render.verdict import LookedAt
 from dcpinspect.protocol.opcodes import opcode_name
-from dcpinspect.reading import Reading
-from dcpinspect.render.findings import report_lines
-from dcpinspect.render.verdict import LookedAt
+from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.tables import Tables
 from tests.agreement import complaints
 from tests.builders import Recorded, pcap

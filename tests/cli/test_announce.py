@@ -19,10 +19,10 @@ from dcpinspect.cli import teller
 from dcpinspect.cli.announce import Announcer
 from dcpinspect.cli.main import main
 from dcpinspect.cli.output import opened as output_opened
-from dcpinspect.export.formats import FORMATS, TEXT, Format
-from dcpinspect.export.table_schema import table_schema
 from dcpinspect.findings.record import FINDINGS
-from dcpinspect.reading import Reading
+from dcpinspect.output.export.formats import FORMATS, TEXT, Format
+from dcpinspect.output.export.table_schema import table_schema
+from dcpinspect.reading.reading import Reading
 from tests.cli.test_teller import faulty
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate

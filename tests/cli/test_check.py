@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.export.table_schema import table_schema
 from dcpinspect.findings.record import FINDINGS
-from dcpinspect.reading import Reading
+from dcpinspect.output.export.table_schema import table_schema
+from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
-from tests.logs.written import rollback
+from tests.findings.logs.written import rollback
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate
 from tests.streams.told import Told, capture

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.export.table_schema import SCHEMAS
+from dcpinspect.output.export.table_schema import SCHEMAS
 from tests.captures import real_server
-from tests.comparison.pairs import streaming
-from tests.comparison.taps import conversation, taps, written
+from tests.diff.pairs import streaming
+from tests.diff.taps import conversation, taps, written
 from tests.doubled import Doubled, packets_of, passed_on, translated
 from tests.doubled import written as captured
 from tests.peers.truth import SAMPLES

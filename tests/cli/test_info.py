@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.export.table_schema import table_schema
+from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.contracts import INFO
 from tests import builders

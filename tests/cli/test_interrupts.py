@@ -177,7 +177,7 @@ def test_a_library_that_lets_no_python_run_does_not_hold_up_the_end() -> None:
 def test_files_are_told_as_written_or_not_and_an_earlier_one_stays(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("before")
     code = f"""
-        from dcpinspect.export.atomic import AtomicFile
+        from dcpinspect.output.export.atomic import AtomicFile
         a, b, c = (AtomicFile({str(tmp_path)!r} + "/" + name) for name in "abc")
         for file in (a, b, c):
             file.write(b"new")
@@ -192,7 +192,7 @@ def test_files_are_told_as_written_or_not_and_an_earlier_one_stays(tmp_path: Pat
 
 def test_a_file_that_has_its_name_already_is_told_as_written(tmp_path: Path) -> None:
     code = f"""
-        from dcpinspect.export.atomic import AtomicFile
+        from dcpinspect.output.export.atomic import AtomicFile
         rename = os.replace
         os.replace = lambda *names: (rename(*names), press())
         AtomicFile({str(tmp_path / "a")!r}).commit()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.export.table_schema import table_schema
-from dcpinspect.tables.io import IO
+from dcpinspect.output.export.table_schema import table_schema
+from dcpinspect.tables.io_series import IO
 from tests.captures import field
 from tests.doubled import packets_of, passed_on, written
 from tests.peers.truth import SAMPLES

@@ -22,7 +22,7 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.protocol.encode import encode
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
 from tests.peers.endpoint import Wrap, bare

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from dcpinspect.cli.main import main
-from tests.logs.written import failovers, producer, rollback
+from tests.findings.logs.written import failovers, producer, rollback
 
 
 @pytest.fixture

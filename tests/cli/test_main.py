@@ -161,7 +161,7 @@ def interrupting_itself(module: str, before: str = "") -> str:
 
 
 # json is imported by a compiled module that crashes when it is interrupted there.
-@pytest.mark.parametrize("module", ["typer", "numpy", "numpy._core._multiarray_umath", "dcpinspect.engine", "json"])
+@pytest.mark.parametrize("module", ["typer", "numpy", "numpy._core._multiarray_umath", "dcpinspect.reading.engine", "json"])
 def test_ctrl_c_while_the_program_loads_ends_it_with_130(module: str) -> None:
     command = [sys.executable, "-c", interrupting_itself(module), "read", str(ROOT / "sample_captures" / "tour.pcapng")]
     done = subprocess.run(command, capture_output=True, check=False, timeout=60)

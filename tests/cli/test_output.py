@@ -25,7 +25,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.errors import UsageError
-from dcpinspect.export.formats import FORMATS
+from dcpinspect.output.export.formats import FORMATS
 from tests import builders
 from tests.peers.truth import SAMPLES
 

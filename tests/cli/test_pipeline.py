@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.program import program
 from dcpinspect.transport.tls.keylog import KeyLog

@@ -20,10 +20,10 @@ from pyarrow.dataset import dataset
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
-from dcpinspect.export.schema import message_schema
+from dcpinspect.output.export.message_schema import message_schema
+from dcpinspect.output.render.message_lines import Lines
 from dcpinspect.protocol.encode import encode
-from dcpinspect.reading import Reading
-from dcpinspect.render.lines import Lines
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow import record_batch
 from tests import builders
 from tests.builders import Conversation

@@ -17,9 +17,9 @@ import pyarrow.parquet
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.export.table_schema import table_schema
+from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.protocol.encode import encode
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.contracts import BY_TABLE
 from tests import builders
 from tests.peers.truth import SAMPLES

@@ -8,8 +8,8 @@ import pytest
 
 from dcpinspect.capture.open import FileDamage
 from dcpinspect.cli.remarks import MAX_LINES, remarks
-from dcpinspect.reading import Reading
-from dcpinspect.render.coverage import MAX_PORTS, nothing_found
+from dcpinspect.output.render.coverage_text import MAX_PORTS, nothing_found
+from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation
 

@@ -15,8 +15,8 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.cli.main import main
-from dcpinspect.export.table_schema import table_schema
-from dcpinspect.tables.statistics import STATS
+from dcpinspect.output.export.table_schema import table_schema
+from dcpinspect.tables.message_statistics import STATS
 from tests.captures import field
 from tests.doubled import packets_of, passed_on, written
 from tests.peers.truth import SAMPLES

@@ -16,7 +16,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.pcapng import comments_of
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.cli.main import main
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.capture.test_pcapng_writer import packets_in, tshark
 from tests.cli.test_output import wait_until_it_waits

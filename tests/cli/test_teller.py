@@ -10,9 +10,9 @@ import pytest
 
 from dcpinspect.cli import teller
 from dcpinspect.cli.teller import AT_ONCE, HOUR_NS, Manner, Scene, Teller, Told
-from dcpinspect.export.target import Target
 from dcpinspect.findings.finding import Finding
-from dcpinspect.reading import Reading
+from dcpinspect.output.export.target import Target
+from dcpinspect.reading.reading import Reading
 from tests.streams.told import capture, opened
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"

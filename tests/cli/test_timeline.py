@@ -11,7 +11,7 @@ import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
-from dcpinspect.export.table_schema import timeline_schema
+from dcpinspect.output.export.table_schema import timeline_schema
 from tests.builders import Recorded, pcap
 from tests.peers.truth import SAMPLES
 from tests.schemas import validate

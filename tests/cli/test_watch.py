@@ -21,9 +21,9 @@ import jsonschema
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.export.table_schema import table_schema
 from dcpinspect.findings.record import FINDINGS
-from dcpinspect.reading import Reading
+from dcpinspect.output.export.table_schema import table_schema
+from dcpinspect.reading.reading import Reading
 from tests.builders import Recorded, pcap
 from tests.cli.test_live import told as tell_story
 from tests.peers.network import NEEDS_ROOT, namespaces

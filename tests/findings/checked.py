@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dcpinspect.engine import Engine
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.lint import Verdict
 from dcpinspect.findings.registry import ORDINARY, RULES
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.tracker import Tracker
 from tests.agreement import complaints_of
 from tests.damage import PORT, Packet, batches

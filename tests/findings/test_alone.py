@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from dcpinspect.findings.alone import findings_alone
+from dcpinspect.findings.logs.log_evidence import LogEvidence
 from dcpinspect.findings.record import finding_records
 from dcpinspect.findings.registry import ORDINARY, RULES
-from dcpinspect.logs.evidence import LogEvidence
-from tests.logs.written import NAME, TIME_NS, rollback
+from tests.findings.logs.written import NAME, TIME_NS, rollback
 
 
 def test_a_finding_of_a_log_has_a_client_and_times_and_no_connection(tmp_path: Path) -> None:

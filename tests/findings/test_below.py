@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.parts import Part, merged
-from dcpinspect.reading import Reading
+from dcpinspect.reading.joining import Part, merged
+from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import ACK, ETHERNET, FIN, RST, SYN, Conversation, Recorded, frame, recorded
 from tests.damage import Packet

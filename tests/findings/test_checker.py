@@ -10,7 +10,7 @@ from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from tests.catalogue import each
 from tests.findings.checked import findings
 from tests.peers.truth import SAMPLES

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcpinspect.engine import Engine
 from dcpinspect.findings import collector as module
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
@@ -17,6 +16,7 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.reading.engine import Engine
 from tests.damage import PORT, batches
 from tests.findings.gathered import RULES, collected, once
 from tests.peers.script import Stream

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dcpinspect.engine import Engine
 from dcpinspect.findings.context import Context
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
 from tests.findings.checked import findings

@@ -12,7 +12,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.streams import events
 from tests.captures import field
 from tests.doubled import packets_of, tcp_of, written

@@ -12,7 +12,7 @@ from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from tests.builders import ACK, PSH
 from tests.damage import Talk
 from tests.findings.checked import findings, found_in

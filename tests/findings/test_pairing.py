@@ -11,7 +11,7 @@ import pytest
 from dcpinspect.findings.pairing import RULES
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from tests.captures import field
 from tests.doubled import packets_of, tcp_of, written
 from tests.findings.checked import findings, found_in

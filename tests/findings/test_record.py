@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from dcpinspect.export.table_schema import table_schema
 from dcpinspect.findings.record import FINDINGS, finding_records, with_counts
 from dcpinspect.findings.registry import RULES
+from dcpinspect.output.export.table_schema import table_schema
 from dcpinspect.streams.contracts import VBUCKETS
-from dcpinspect.tables.records import Records
+from dcpinspect.tables.record_tables import Records
 from tests.findings.checked import findings
 from tests.schemas import validate
 from tests.streams.told import opened

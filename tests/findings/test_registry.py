@@ -20,16 +20,16 @@ from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES, plug
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.reading import Reading
-from dcpinspect.streams.flow import FlowControl
+from dcpinspect.reading.reading import Reading
+from dcpinspect.streams.flow_control import FlowControl
 from dcpinspect.tables.messages import MessageBatch
 from tests.findings.checked import findings
 from tests.parted import Options, whole
 from tests.peers.truth import SAMPLES
+from tests.reading.test_joining import batches_of, check
 from tests.streams.told import Told, capture, opened
-from tests.test_parts import batches_of, check
 
 PACKAGE = Path(dcpinspect.__file__).parent
 
@@ -57,7 +57,7 @@ class _Counted(Watcher):
                 yield Occurrence("tiny-watch", "note", f"{count} messages", connection, ())
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
+    def joined(cls, parts: Sequence[Self], connections: Sequence[RowNumbers]) -> Self:
         whole = cls()
         for part, of in zip(parts, connections, strict=True):
             whole.counts |= {int(of[connection]): count for connection, count in part.counts.items()}

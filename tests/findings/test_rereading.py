@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from tests.captures import real_server
 from tests.findings.checked import findings
 from tests.streams.told import Told, opened, packets

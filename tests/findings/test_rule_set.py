@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.findings import acknowledged, connections, markers
+from dcpinspect.findings import acknowledged, connection_rules, marker_rules
 from dcpinspect.findings.registry import RULE_SETS, RULES
 from tests.findings.checked import findings
 from tests.streams.told import opened
@@ -16,7 +16,7 @@ def test_a_set_finds_its_own_rules_and_those_that_it_says() -> None:
     assert not acknowledged.RULE_SET.finds({"unmatched-response"})
 
 
-@pytest.mark.parametrize("rule_set", [acknowledged.RULE_SET, connections.RULE_SET, markers.RULE_SET], ids=lambda one: one.name)
+@pytest.mark.parametrize("rule_set", [acknowledged.RULE_SET, connection_rules.RULE_SET, marker_rules.RULE_SET], ids=lambda one: one.name)
 def test_what_a_set_finds_beside_its_own_rules_is_there(rule_set: object) -> None:
     assert set(rule_set.also) <= set(RULES)  # type: ignore[attr-defined]
 

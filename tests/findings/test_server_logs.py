@@ -8,11 +8,11 @@ import pytest
 
 from dcpinspect.findings.alone import findings_alone
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.logs.log_evidence import LogEvidence
 from dcpinspect.findings.registry import ORDINARY
-from dcpinspect.logs.evidence import LogEvidence
 from tests.captures import REAL_SERVER
 from tests.findings.checked import checked
-from tests.logs.written import producer, rollback, seqnos
+from tests.findings.logs.written import producer, rollback, seqnos
 from tests.streams.told import Told, opened, packets
 
 OLD, NEW = 0xA1, 0xB2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import ACK, FIN, RST, Conversation
 from tests.transport.tls.test_handshake import client_hello

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dcpinspect.findings.within import Within
-from tests.render.test_findings import finding
+from tests.output.render.test_finding_text import finding
 
 TIME = Within((100, 200), {1: (50, 120), 2: (10, 20)})
 

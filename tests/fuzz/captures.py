@@ -20,7 +20,7 @@ import numpy as np
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError
-from dcpinspect.protocol import brief
+from dcpinspect.protocol import first_bytes
 from tests import builders, damage
 from tests.fuzz.framer import PIECES
 
@@ -39,7 +39,7 @@ def compare(batches: Callable[[int], Iterable[PacketBatch]], limits: Iterable[in
     for limit in limits:
         if not readings:
             first = damage.read(batches(limit))
-        with patch.object(brief, "MANY", 1 if readings else brief.MANY):  # once as in a flood
+        with patch.object(first_bytes, "MANY", 1 if readings else first_bytes.MANY):  # once as in a flood
             readings.append(damage.engine_rows(batches(limit), files=2))
     assert all(rows == readings[0] for rows in readings[1:])
     return first

@@ -18,17 +18,17 @@ from unicodedata import bidirectional, category
 import numpy as np
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.escape import one_line
-from dcpinspect.export.atomic import AtomicFile
-from dcpinspect.export.formats import Csv, NdJson, Text
-from dcpinspect.export.json_table import plain_json
-from dcpinspect.export.message_writers import Wishes
-from dcpinspect.export.target import Target
 from dcpinspect.findings.finding import Finding
-from dcpinspect.reading import Reading
-from dcpinspect.render.findings import report_lines
+from dcpinspect.output.export.atomic import AtomicFile
+from dcpinspect.output.export.formats import Csv, NdJson, Text
+from dcpinspect.output.export.json_table import plain_json
+from dcpinspect.output.export.message_writers import Wishes
+from dcpinspect.output.export.target import Target
+from dcpinspect.output.render.finding_text import report_lines
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.records import Records
+from dcpinspect.tables.record_tables import Records
+from dcpinspect.text import one_line
 from tests import builders, damage
 from tests.fuzz.captures import IN_MEMORY
 from tests.protocol.vectors import ALL

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dcpinspect.export.atomic import AtomicFile
-from dcpinspect.export.formats import FORMATS
-from dcpinspect.export.message_writers import Wishes
-from dcpinspect.reading import Reading
-from dcpinspect.report.contents import of_reading
-from dcpinspect.report.written import format_of, written
-from dcpinspect.statistics import Statistics
-from dcpinspect.store.store import Store
+from dcpinspect.output.export.atomic import AtomicFile
+from dcpinspect.output.export.formats import FORMATS
+from dcpinspect.output.export.message_writers import Wishes
+from dcpinspect.output.report.report_contents import of_reading
+from dcpinspect.output.report.written import format_of, written
+from dcpinspect.output.statistics import Statistics
+from dcpinspect.reading.reading import Reading
+from dcpinspect.reading.store.store import Store
 from tests.fuzz import conversations
 from tests.fuzz.captures import IN_MEMORY
 from tests.fuzz.conversations import Kept, assert_steers_nothing

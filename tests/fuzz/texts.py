@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 
 from dcpinspect.errors import CaptureError, PlacedError
-from dcpinspect.logs.checkpoints import read_checkpoints
-from dcpinspect.logs.events import event_records
-from dcpinspect.logs.reading import LogReading
+from dcpinspect.findings.logs.checkpoint_files import read_checkpoints
+from dcpinspect.findings.logs.log_events import event_records
+from dcpinspect.findings.logs.log_reading import LogReading
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import COLUMNS
+from tests.findings.logs.written import failovers, json_line, producer, rollback, seqnos
 from tests.fuzz.captures import IN_MEMORY
-from tests.logs.written import failovers, json_line, producer, rollback, seqnos
 from tests.peers import truth
 
 WORDS = (

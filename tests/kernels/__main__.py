@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dcpinspect.kernels.build import main
 from dcpinspect.spark.classes import SharedClasses
-from dcpinspect.spark.session import check_installed
+from dcpinspect.spark.spark_session import check_installed
 
 _SESSION = "from dcpinspect.spark.tasks import spark_tasks\nwith spark_tasks(None, {}) as tasks: tasks.each('', abs, [1], [1])"
 

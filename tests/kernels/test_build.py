@@ -68,14 +68,14 @@ def test_the_library_is_made_of_all_files_that_decide_what_kernels_do() -> None:
     files = build.sources(build.kernels())
     wanted = [
         "streams/follow.py",
-        "streams/rows.py",
+        "streams/records.py",
         "protocol/header.py",
         "transport/whose.py",
         "kernels/structs.py",
         "streams/late_requests.py",
     ]
     assert {*wanted} <= {*files}
-    assert {"engine.py", "findings/gaps.py", "reading.py"}.isdisjoint(files)
+    assert {"engine.py", "findings/gap_rules.py", "reading.py"}.isdisjoint(files)
 
 
 def test_a_source_tree_keeps_what_has_not_changed() -> None:

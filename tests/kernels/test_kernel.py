@@ -105,7 +105,7 @@ def test_a_call_runs_the_compiled_form_and_where_there_is_none_the_other(monkeyp
 def test_a_call_goes_to_machine_code_from_the_first_on_and_nothing_is_compiled_meanwhile() -> None:
     code = """
 import sys
-from dcpinspect.gathering import copy_pieces, gathered
+from dcpinspect.kernels.gathering import copy_pieces, gathered
 import numpy as np
 data, _ = gathered(np.arange(9, dtype=np.uint8), np.array([3]), np.array([2]))
 assert data.tolist() == [3, 4]

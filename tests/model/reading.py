@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
-from dcpinspect.engine import Engine
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.events import FoundEvents
 from dcpinspect.streams.tracker import Tracker
 from tests.agreement import complaints

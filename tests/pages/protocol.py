@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import chain, groupby
 
+from dcpinspect.output.render.field_table import offsets_text
+from dcpinspect.output.render.layout_table import field_rows, layout_kind, shape_text, status_rows
 from dcpinspect.protocol.command_statuses import COMMAND_STATUSES, StatusMeanings
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
 from dcpinspect.protocol.features import FEATURES
@@ -13,8 +15,6 @@ from dcpinspect.protocol.header import MAGIC_DOCS, header_fields
 from dcpinspect.protocol.layouts import AROUND, DCP
 from dcpinspect.protocol.opcodes import ROLES, Opcode, ServerOpcode, Trait, opcode_doc, opcode_name
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.render.field_table import offsets_text
-from dcpinspect.render.layout_table import field_rows, layout_kind, shape_text, status_rows
 from tests.pages.specification import specification_markdown
 
 INTRODUCTION = """\

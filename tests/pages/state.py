@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from dcpinspect.kernels.structs import Field, Struct, StructRows
-from dcpinspect.streams import rows
+from dcpinspect.streams import records
 from dcpinspect.streams import transitions as t
 
 
@@ -18,7 +18,7 @@ def state_page() -> str:
 def _lines() -> Iterator[str]:
     yield "# The state of streams"
     yield ""
-    yield "For those who change `dcpinspect/streams/`. The page is made from `streams/rows.py` and `streams/transitions.py` by"
+    yield "For those who change `dcpinspect/streams/`. The page is made from `streams/records.py` and `streams/transitions.py` by"
     yield "`python -m tests.pages`. [design.md](design.md) says how the records are used."
     yield ""
     yield "Every field is an integer of 64 bits. Seqnos are biased by -2^63, so that signed integers compare as seqnos do."
@@ -32,7 +32,7 @@ def _lines() -> Iterator[str]:
 
 
 def _structs() -> Iterator[type[Struct[Any]]]:
-    for value in vars(rows).values():
+    for value in vars(records).values():
         if isinstance(value, type) and issubclass(value, Struct) and value is not Struct and not issubclass(value, StructRows):
             yield value
 
@@ -49,4 +49,4 @@ def _line(field: Field) -> str:
     if field.struct is not None:
         return f"| {name} | {meaning} A {field.struct.__name__}. | |"
     of = f" Number of one of the {field.of.replace('_', ' ')}." if field.of else ""
-    return f"| {name} | {meaning}{of} | {'least seqno' if field.reset == rows.LEAST else field.reset} |"
+    return f"| {name} | {meaning}{of} | {'least seqno' if field.reset == records.LEAST else field.reset} |"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+from dcpinspect.output.render.layout_table import field_rows, layout_title
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
 from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.render.layout_table import field_rows, layout_title
 from tests.pages.protocol import features_markdown, frames_markdown, layout_markdown, protocol_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dcpinspect.output.render.explanation import explain
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.message import Context, Message
-from dcpinspect.render.explain import explain
 from tests.catalogue import each
 from tests.findings.checked import told
 from tests.pages.specification import DOCUMENTS, ROWS, Row, shown_by, specification_markdown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcpinspect.streams.rows import Stream
+from dcpinspect.streams.records import Stream
 from tests.pages.state import state_page
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "state.md"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.export.json import specific_numbers
+from dcpinspect.output.export.json import specific_numbers
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded
 from dcpinspect.protocol.encode import encode, encode_parts

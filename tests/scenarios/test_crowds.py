@@ -15,9 +15,9 @@ import pytest
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.contents import Contents
-from dcpinspect.streams.flow import FlowControl
+from dcpinspect.streams.flow_control import FlowControl
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.tracker import Tracker
 from tests import damage

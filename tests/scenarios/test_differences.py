@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.comparison.pairs import compared
+from tests.diff.pairs import compared
 from tests.model.dice import Dice
 from tests.model.judge import conversation, damaged
 from tests.model.packets import write_pcap

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dcpinspect.engine import Engine
-from dcpinspect.export.json import dump, message_object
-from dcpinspect.export.json_programs import JsonRows
 from dcpinspect.kernels.kernel import Kernel
+from dcpinspect.output.export.json import dump, message_object
+from dcpinspect.output.export.json_programs import JsonRows
+from dcpinspect.output.render.message_lines import summary
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.flags import ENDLESS
-from dcpinspect.render.lines import summary
+from dcpinspect.reading.engine import Engine
 from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.messages import MessageBatch
 from tests.damage import PORT, batches

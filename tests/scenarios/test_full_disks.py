@@ -14,7 +14,7 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.errors import CaptureError
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from tests.peers.truth import SAMPLES
 
 pytestmark = pytest.mark.slow

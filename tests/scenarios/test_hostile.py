@@ -76,7 +76,7 @@ def grown(script: str, folder: Path) -> int:
     code = f"""
 import resource, sys
 from dcpinspect.capture.open import open_capture
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 def read(path):
     engine = Engine([path])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import Conversation, recorded
 

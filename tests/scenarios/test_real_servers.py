@@ -11,7 +11,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.registry import ORDINARY, RULES
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests.agreement import complaints
 

@@ -12,19 +12,19 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from dcpinspect.cli.exposition import Metrics
 from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
-from dcpinspect.metrics import Metrics
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.schema import COLUMNS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.copying import copied
-from dcpinspect.tui.export import REPORTS, export, report
+from dcpinspect.tui.export_choices import REPORTS, export, report
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.keys import VIEWS
+from dcpinspect.tui.key_bindings import VIEWS
 from dcpinspect.tui.screenshot import key_of, screenshots
-from tests.logs.written import NAME, json_line, line, producer, rollback
+from tests.findings.logs.written import NAME, json_line, line, producer, rollback
 from tests.scenarios.marked import CONTROLLED, TEXTS_OF_COMMANDS, WISHED, found, mark, marked
 from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran

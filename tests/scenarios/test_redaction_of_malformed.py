@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from dcpinspect.cli.main import main
+from dcpinspect.output.render.field_table import value_text
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.fields import Field, Layout, MessageSide, RecordList
@@ -23,7 +24,6 @@ from dcpinspect.protocol.meanings import cas_time, utc
 from dcpinspect.protocol.message import Context
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.protocol.snappy import encode_snappy
-from dcpinspect.render.field_table import value_text
 from dcpinspect.tui.copying import copied
 from dcpinspect.tui.field_entries import Entries, Entry
 from dcpinspect.tui.inspection import Inspection

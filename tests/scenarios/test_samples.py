@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 from tests.agreement import complaints
 from tests.peers import truth

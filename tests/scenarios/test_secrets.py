@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.cli.main import main
+from dcpinspect.output.render.byte_grid import byte_grid, hex_dump
+from dcpinspect.output.render.explanation import explain_packets
+from dcpinspect.output.render.field_table import field_table
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.fields import MessageSide
@@ -15,9 +18,6 @@ from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.protocol.secrecy import Secrecy, secrecy
 from dcpinspect.protocol.snappy import encode_snappy
-from dcpinspect.render.byte_grid import byte_grid, hex_dump
-from dcpinspect.render.explain import explain_packets
-from dcpinspect.render.field_table import field_table
 from dcpinspect.scapy_layer import DCP
 from dcpinspect.tui.app import InspectApp
 from tests import builders

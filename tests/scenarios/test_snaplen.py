@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dcpinspect.engine import Engine
 from dcpinspect.protocol.decode import PROBLEMS
+from dcpinspect.reading.engine import Engine
 from dcpinspect.tables.messages import MessageBatch
 from tests import damage
 from tests.builders import Recorded, pcap

@@ -96,7 +96,8 @@ def test_a_pipe_is_looked_through_while_it_is_open_and_leaving_asks(tmp_path: Pa
 def test_a_fault_gives_the_terminal_back_and_names_a_log(tmp_path: Path) -> None:
     broken = tmp_path / "sitecustomize.py"
     broken.write_text(
-        "import dcpinspect.tui.stats as s\ndef fail(*_, **__): raise RuntimeError('sec' + 'ret')\ns.StatsView.take_up = fail\n", "utf-8"
+        "import dcpinspect.tui.stats_view as s\ndef fail(*_, **__): raise RuntimeError('sec' + 'ret')\ns.StatsView.take_up = fail\n",
+        "utf-8",
     )
     with shell(tmp_path) as terminal:
         typed(terminal, [ROLLBACK], before=f"TMPDIR={tmp_path} PYTHONPATH={tmp_path} ", behind="; echo left with $?")

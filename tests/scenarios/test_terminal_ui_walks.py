@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, play, press, screen
 

@@ -11,7 +11,7 @@ import pytest
 import dcpinspect
 from dcpinspect.cli.main import main
 from dcpinspect.protocol.encode import encode
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
 from tests.tls.forged import Forged

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.transport.tls import keylog, stage

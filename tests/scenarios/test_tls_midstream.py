@@ -11,7 +11,7 @@ import pytest
 import dcpinspect
 from dcpinspect.cli.main import main
 from dcpinspect.protocol.encode import encode
-from dcpinspect.scapy_layer.session import DCPSession
+from dcpinspect.scapy_layer.scapy_session import DCPSession
 from dcpinspect.transport.tls import talk
 from dcpinspect.transport.tls.keylog import SEARCH, chosen
 from tests import builders

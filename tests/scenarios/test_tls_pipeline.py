@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from dcpinspect.capture.zstd import zstd
 from dcpinspect.cli.main import main
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.secrets import Secrets, secrets_at
 from dcpinspect.transport.tls.keylog import KeyLog
-from dcpinspect.zstd import zstd
 from tests import builders
 from tests.peers.truth import SAMPLES
 from tests.spark.cuts import cut, packets_of

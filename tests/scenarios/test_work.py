@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 
 import dcpinspect
-from dcpinspect.export.json import dump, message_object
-from dcpinspect.export.subset import PacketWishes, Subset
-from dcpinspect.protocol import brief
+from dcpinspect.output.export.json import dump, message_object
+from dcpinspect.output.export.packet_subset import PacketWishes, Subset
+from dcpinspect.output.render.coverage_text import coverage_table
+from dcpinspect.protocol import first_bytes
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.xattr import encode_xattrs
-from dcpinspect.reading import Reading
-from dcpinspect.render.coverage import coverage_table
+from dcpinspect.reading.reading import Reading
 from tests import builders
 from tests.builders import START_NS, Conversation, Recorded, Segment
 
@@ -517,7 +517,7 @@ def growth(make: Callable[[int], bytes], n: int, path: Path) -> Iterator[int]:
 def test_twice_as_many_take_twice_the_work(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     n, make = KINDS[kind]
     if kind.startswith("connections"):
-        monkeypatch.setattr(brief, "MANY", 1)  # as when there are very many
+        monkeypatch.setattr(first_bytes, "MANY", 1)  # as when there are very many
     path = tmp_path / "x.pcap"
     path.write_bytes(make(n))
     steps(path)  # what is made once

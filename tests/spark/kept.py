@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dcpinspect.spark.schema import COLUMNS, message_rows
+from dcpinspect.spark.spark_schema import COLUMNS, message_rows
 from dcpinspect.tables.messages import MessageBatch
 
 if TYPE_CHECKING:

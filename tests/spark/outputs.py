@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.pipeline import Options, Summary, run
-from dcpinspect.spark.schema import kept, message_rows
+from dcpinspect.spark.spark_schema import kept, message_rows
 from dcpinspect.spark.stored import COLUMNS
 
 _ROW = re.compile(r"\brows? \d+((,| to| and| or) \d+)*")

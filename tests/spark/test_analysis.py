@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dcpinspect.parts import Part
-from dcpinspect.reading import Reading
+from dcpinspect.reading.joining import Part
+from dcpinspect.reading.reading import Reading
 from dcpinspect.spark import scan as scanning
 from dcpinspect.spark.analysis import UnitPackets, Work, analyse, ids
 from dcpinspect.spark.attempts import verify

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcpinspect.errors import OutputError
-from dcpinspect.parts import Part
+from dcpinspect.reading.joining import Part
 from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.bundles import BundleWriter
 from dcpinspect.spark.manifest import Manifest

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 JAVA = "OpenJDK 64-Bit Server VM (build 17.0.15+6, mixed mode, sharing)"
 SESSION = """
 import sys
-from dcpinspect.spark.session import session
+from dcpinspect.spark.spark_session import session
 with session(conf={"spark.driver.extraJavaOptions": sys.argv[1]}) as spark:
     assert spark.range(3).count() == 3
 """
@@ -55,7 +55,7 @@ def test_the_second_session_keeps_them_and_the_third_has_them(folder: Path, tmp_
 
 
 def whole_version() -> str:
-    from dcpinspect.spark.session import check_installed
+    from dcpinspect.spark.spark_session import check_installed
 
     return check_installed()
 

@@ -13,8 +13,8 @@ from dcpinspect.errors import UsageError
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
-from dcpinspect.parts import Part
-from dcpinspect.reading import Reading
+from dcpinspect.reading.joining import Part
+from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.looks import include_looks, write_looks
 from dcpinspect.streams.tracker import Tracker
 from tests.spark.cuts import faulty, packets_of, written

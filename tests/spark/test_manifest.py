@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from dcpinspect.capture.zstd import zstd
 from dcpinspect.errors import UsageError
 from dcpinspect.spark.attempts import Written
 from dcpinspect.spark.manifest import Manifest, ManifestPart, Read
@@ -17,7 +18,6 @@ from dcpinspect.spark.record_files import WrittenAnew
 from dcpinspect.spark.scan import ScanReport
 from dcpinspect.spark.stored import SCHEMAS
 from dcpinspect.spark.units import Unit
-from dcpinspect.zstd import zstd
 
 
 def state(out: Path) -> Manifest:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.spark import message_files
 from dcpinspect.spark.message_files import MessageFiles
-from dcpinspect.spark.schema import message_rows
+from dcpinspect.spark.spark_schema import message_rows
 from dcpinspect.spark.stored import COLUMNS, MESSAGES
 from dcpinspect.tables.messages import MessageBatch
 

@@ -14,14 +14,15 @@ import pytest
 from deltalake import DeltaTable
 
 import dcpinspect.spark
-from dcpinspect import parts, temporary
+from dcpinspect import temporary
 from dcpinspect.errors import CaptureError, UsageError
+from dcpinspect.reading import joining
 from dcpinspect.spark import bundles, pipeline, plan, record_files, scan, stretches, together
-from dcpinspect.spark.info import pipeline_info
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import rows_of
 from dcpinspect.spark.pipeline import Options, expire
-from dcpinspect.spark.whole import whole
+from dcpinspect.spark.pipeline_info import pipeline_info
+from dcpinspect.spark.whole_output import whole
 from dcpinspect.streams import state
 from tests.builders import Conversation, Recorded, mutation, recorded
 from tests.catalogue import first_of
@@ -126,7 +127,7 @@ def test_nor_in_tunnels_and_fragments(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_nor_on_the_size_of_batches_and_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of few packets, groups with bundles of their own, parts of one component each, tables in files and in pieces."""
-    for module in (temporary, parts):
+    for module in (temporary, joining):
         monkeypatch.setattr(module, "LARGE", 1)
     monkeypatch.setattr(state, "_AT_ONCE", 2)
     monkeypatch.setattr(record_files, "ROWS", 3)

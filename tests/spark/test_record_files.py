@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from dcpinspect.parts import SET_APART
+from dcpinspect.reading.joining import SET_APART
 from dcpinspect.spark import record_files
 from dcpinspect.spark.manifest import Manifest
 from tests.spark.outputs import ran, stored

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.bundles import read_index
 from dcpinspect.spark.scan import addresses, scan
 from tests.builders import Recorded, conversation, mutation, recorded

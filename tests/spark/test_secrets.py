@@ -14,7 +14,7 @@ from dcpinspect.spark.secrets import closed_by, mark_of, opens, secrets_at
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.handshake import Hello
 from dcpinspect.transport.tls.keylog import KeyLog
-from dcpinspect.transport.tls.records import TLS12
+from dcpinspect.transport.tls.tls_records import TLS12
 from tests import builders
 from tests.builders import Recorded
 from tests.damage import Talk

@@ -15,7 +15,7 @@ def test_the_zip_is_the_package(tmp_path: Path) -> None:
     write_zip(str(path))
     program = (
         "import sys; sys.meta_path = [one for one in sys.meta_path if 'editable' not in str(one)]; "
-        f"sys.path.insert(0, {str(path)!r}); import dcpinspect; from dcpinspect.reading import Reading\n"
+        f"sys.path.insert(0, {str(path)!r}); import dcpinspect; from dcpinspect.reading.reading import Reading\n"
         f"with Reading([{str(SAMPLES / 'rollback.pcap')!r}]) as reading:\n"
         "    reading.check(); print(sum(len(batch) for batch in reading), dcpinspect.__file__)"
     )

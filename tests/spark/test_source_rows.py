@@ -13,11 +13,11 @@ import pytest
 from dcpinspect.errors import CaptureError
 from dcpinspect.protocol.encode import encode
 from dcpinspect.spark import source_rows
-from dcpinspect.spark.schema import kept
 from dcpinspect.spark.source_options import SCHEMA, asked
+from dcpinspect.spark.spark_schema import kept
 from tests import builders
 from tests.peers.truth import SAMPLES
-from tests.spark.test_schema import told
+from tests.spark.test_spark_schema import told
 
 TOUR = str(SAMPLES / "tour.pcapng")
 

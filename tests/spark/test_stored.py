@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from deltalake import Schema
 
-from dcpinspect.spark.schema import ddl
+from dcpinspect.spark.spark_schema import ddl
 from dcpinspect.spark.stored import BOUNDED, MESSAGES, PARTITIONS, SCHEMAS
 
 

@@ -11,11 +11,11 @@ import pytest
 from dcpinspect.spark import nested, pipeline, plan, together
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.tasks import SparkTasks
-from dcpinspect.spark.whole import RunResults
+from dcpinspect.spark.whole_output import RunResults
 from tests.spark.outputs import here, stored, told
-from tests.spark.test_disputes import streaming as with_gaps
-from tests.spark.test_histories import streaming as with_other_keys
 from tests.spark.test_nested import Seeing
+from tests.spark.test_part_disputes import streaming as with_gaps
+from tests.spark.test_part_histories import streaming as with_other_keys
 from tests.streams.told import capture
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from dcpinspect.protocol.encode import encode
-from dcpinspect.spark.schema import TABLES, columns_of, kept
+from dcpinspect.spark.spark_schema import TABLES, columns_of, kept
 from dcpinspect.spark.views import expressions, readable
 from tests.peers.truth import SAMPLES
 from tests.spark import kept as frames
-from tests.spark.test_schema import told
+from tests.spark.test_spark_schema import told
 from tests.tables.build import batch
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.balance import Balance
 from tests.damage import PORT, batches
 from tests.streams.told import opened, packets, tables

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.contents import ALL, MOST, Contents, Share
-from dcpinspect.streams.rows import Streams
+from dcpinspect.streams.records import Streams
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, Packet, batches
 from tests.peers.script import Stream, hlc

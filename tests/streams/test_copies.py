@@ -10,7 +10,7 @@ import pytest
 from bench import floods
 from dcpinspect.capture.open import open_capture
 from dcpinspect.protocol.encode import encode
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.streams import copies
 from dcpinspect.streams.copies import PROXY, TRANSLATION, Copy
 from dcpinspect.transport.tls.keylog import KeyLog

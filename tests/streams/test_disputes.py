@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams import disputes, events
 from dcpinspect.streams import words as w
 from dcpinspect.streams.disputes import Table
 from dcpinspect.streams.events import EventQuery, FoundEvents
-from dcpinspect.streams.rows import LEAST, Gaps, Streams
+from dcpinspect.streams.records import LEAST, Gaps, Streams
 from tests.damage import PORT, Packet, batches
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams import events
 from dcpinspect.streams.events import EventQuery, FoundEvents, RecentEvents, copy_keys, events_of, hash_keys
-from dcpinspect.streams.rows import GREATEST, LEAST, Streams
+from dcpinspect.streams.records import GREATEST, LEAST, Streams
 from dcpinspect.streams.state import unbiased
 from dcpinspect.tables.messages import MessageBatch
 from tests.damage import PORT, batches

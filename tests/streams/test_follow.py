@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.protocol.encode import encode
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.streams import tracker
 from dcpinspect.streams.state import _GROWING, ReadingState
 from tests.catalogue import first_of

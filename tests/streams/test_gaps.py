@@ -11,8 +11,8 @@ from dcpinspect.protocol.flags import CHECKPOINT, DISK, HISTORY, MEMORY
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import StreamFacts, causes
-from dcpinspect.streams.kinds import AT_EDGE, BOTH_EVENTS, IN_RANGE, IS_ADVANCED, IS_LOST, IS_TAIL, NO_MARKER
-from dcpinspect.streams.rows import Gaps, Snapshots
+from dcpinspect.streams.record_numbers import AT_EDGE, BOTH_EVENTS, IN_RANGE, IS_ADVANCED, IS_LOST, IS_TAIL, NO_MARKER
+from dcpinspect.streams.records import Gaps, Snapshots
 from tests.peers.script import Stream
 from tests.streams.told import Record, Seen, Told, opened, packets, tables
 

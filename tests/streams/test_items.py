@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.items import MOST, VbucketItems
 from dcpinspect.streams.state import unbiased
 from tests.damage import PORT, batches

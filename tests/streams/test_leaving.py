@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcpinspect.engine import Engine
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.leaving import stale_losses
-from dcpinspect.streams.rows import SeqnoLosses
+from dcpinspect.streams.records import SeqnoLosses
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches

@@ -9,7 +9,7 @@ import pytest
 
 from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.lookup import find_key, refill_slots
-from dcpinspect.streams.rows import Keys
+from dcpinspect.streams.records import Keys
 from dcpinspect.streams.state import ReadingState
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcpinspect.engine import Engine
 from dcpinspect.protocol.encode import encode
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams import noops
 from dcpinspect.streams.noop_peers import ROOM
 from dcpinspect.streams.noops import Noops

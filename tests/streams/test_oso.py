@@ -9,7 +9,7 @@ import pytest
 
 from dcpinspect.kernels.structs import Ints
 from dcpinspect.streams.oso import OutOfOrder
-from dcpinspect.streams.rows import OsoSeqnos, Snapshots
+from dcpinspect.streams.records import OsoSeqnos, Snapshots
 from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
 from tests.streams.told import opened, tables
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.streams.rows import GREATEST, LEAST
+from dcpinspect.streams.records import GREATEST, LEAST
 from dcpinspect.streams.state import NOTHING, ReadingState, biased, unbiased
 
 

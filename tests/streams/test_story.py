@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams.items import VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.streams.tracker import Tracker

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.streams import words as w
-from dcpinspect.streams.rows import Streams
+from dcpinspect.streams.records import Streams
 from dcpinspect.streams.tables import Tables
 from dcpinspect.streams.verdicts import number_streams
 from tests.findings.checked import findings

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dcpinspect.protocol.encode import encode
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.streams import transitions as t
 from tests.model.judge import COMPLETE, DAMAGED, conversation, damaged
 from tests.model.reading import read

@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contents import MOST, Contents
 from dcpinspect.streams.events import RECENT
-from dcpinspect.streams.rows import Anomalies
+from dcpinspect.streams.records import Anomalies
 from dcpinspect.streams.tracker import Tracker
 from tests.builders import ACK, FIN, PSH, RST, START_NS, Recorded, pcap
 from tests.damage import PORT, Packet, Talk, batches

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dcpinspect.protocol.columns import HoleRanges, NumberColumn
+from dcpinspect.protocol.column_types import HoleRanges, NumberColumn
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.requests import Origins, Requests

@@ -12,11 +12,11 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from dcpinspect.export.json import message_object
-from dcpinspect.export.json_programs import JsonRows
+from dcpinspect.output.export.json import message_object
+from dcpinspect.output.export.json_programs import JsonRows
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow import arrow_schema, plain, record_batch, short, type_of
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, COLUMNS

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from dcpinspect.protocol.columns import NumberColumn
+from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.tables.arrow_types import hex64, record_type
 from dcpinspect.tables.schema import COLUMNS
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.errors import UsageError
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.color_rules import MOST, ColorRules
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows

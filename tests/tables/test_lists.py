@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dcpinspect.export.json import message_object
+from dcpinspect.output.export.json import message_object
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow import record_batch, type_of
 from dcpinspect.tables.messages import MessageBatch
 from tests import builders

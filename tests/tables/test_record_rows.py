@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dcpinspect.errors import PlacedError
-from dcpinspect.protocol.columns import NumberColumn
+from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.streams.contracts import BY_TABLE, GAPS, VBUCKETS
 from dcpinspect.tables.filter_tree import FilterSource
 from dcpinspect.tables.record_rows import RecordSelection, filter_columns, parse_record_filter
-from dcpinspect.tables.records import Made, Records, Worded
+from dcpinspect.tables.record_tables import Made, Records, Worded
 
 
 def gaps(*rows: tuple[int, int, int, int]) -> Records:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dcpinspect.export.json import message_object
-from dcpinspect.reading import Reading
-from dcpinspect.tables.kinds import Column
+from dcpinspect.output.export.json import message_object
+from dcpinspect.reading.reading import Reading
+from dcpinspect.tables.column_kinds import Column
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
 from dcpinspect.tables.short import ShortTexts, short_column
 from tests.peers.truth import SAMPLES

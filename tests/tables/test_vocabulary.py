@@ -11,7 +11,7 @@ import pytest
 
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.arrow import record_batch
 from dcpinspect.tables.schema import COLUMNS
 from dcpinspect.tables.vocabulary import vocabulary

@@ -7,19 +7,27 @@ import numpy as np
 import pytest
 
 from dcpinspect.kernels.kernel import Kernel
-from dcpinspect.transport import directions, rows
+from dcpinspect.transport import directions, flow_records
 from dcpinspect.transport.directions import MOST_FIRST, Directions
-from dcpinspect.transport.rows import END, HELD, HOLE, TransportTables
+from dcpinspect.transport.flow_records import END, HELD, HOLE, TransportTables
 
 
 def tables_of(chance: random.Random, sides: int) -> TransportTables:
     """Entries of directions as reassembly may leave them, in any order of directions; some connections have no flows."""
     tables = TransportTables()
-    tables.counts, tables.connections, tables.sides = rows.TableCounts.one(), rows.ConnectionRows.zeros(sides), rows.Sides.zeros(2 * sides)
-    tables.flows, tables.entries = rows.Flows.reset(2 + 2 * sides), rows.StreamEntries.zeros(40 * sides)
-    tables.recent, tables.nodes, tables.address_pairs = rows.FlowHoles.zeros(1), rows.Nodes.zeros(1), rows.EndpointPairs.zeros(1)
-    tables.routes = rows.Routes.zeros(1)
-    tables.segment, tables.stray, tables.fresh = rows.Segment.one(), rows.Segment.one(), np.zeros(1, np.int64)
+    tables.counts, tables.connections, tables.sides = (
+        flow_records.TableCounts.one(),
+        flow_records.ConnectionRows.zeros(sides),
+        flow_records.Sides.zeros(2 * sides),
+    )
+    tables.flows, tables.entries = flow_records.Flows.reset(2 + 2 * sides), flow_records.StreamEntries.zeros(40 * sides)
+    tables.recent, tables.nodes, tables.address_pairs = (
+        flow_records.FlowHoles.zeros(1),
+        flow_records.Nodes.zeros(1),
+        flow_records.EndpointPairs.zeros(1),
+    )
+    tables.routes = flow_records.Routes.zeros(1)
+    tables.segment, tables.stray, tables.fresh = flow_records.Segment.one(), flow_records.Segment.one(), np.zeros(1, np.int64)
     queues = []
     for side in range(sides):
         if chance.random() < 0.5:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dcpinspect.transport import rows as r
+from dcpinspect.transport import flow_records as r
 from dcpinspect.transport.entries import GatherTables, enter, gather
-from dcpinspect.transport.rows import END, HELD, HOLE, TransportTables
+from dcpinspect.transport.flow_records import END, HELD, HOLE, TransportTables
 
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])

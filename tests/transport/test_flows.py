@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dcpinspect.transport import rows as r
+from dcpinspect.transport import flow_records as r
+from dcpinspect.transport.flow_records import END, HOLE, RECENT_HOLES, TransportTables
 from dcpinspect.transport.flows import close_side, close_sides, drop_stray, enter_hole, give_up_gap, late_bytes, own_flow
-from dcpinspect.transport.rows import END, HOLE, RECENT_HOLES, TransportTables
 from dcpinspect.transport.waiting import insert, new_node
 
 

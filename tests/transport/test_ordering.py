@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.growing import grown
-from dcpinspect.transport import rows as r
+from dcpinspect.arrays import grown
+from dcpinspect.transport import flow_records as r
 from dcpinspect.transport.flows import close_sides, own_flow, put_aside
 from dcpinspect.transport.headers import ACKED, CAPTURED, COLUMNS, FLAGS, NETWORK, PAYLOAD, PORTS, SEQ, TAKES, WIRE
 from dcpinspect.transport.ordering import MAX_WAITING, PacketTables, order_segments

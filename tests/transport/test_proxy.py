@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.proxy import MOST, ProxyHeader, may_go_on, proxy_header
 from tests import builders
 from tests.builders import ACK, FIN, RST, Conversation, recorded

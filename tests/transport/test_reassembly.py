@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.transport import reassembly
+from dcpinspect.transport.flow_records import TransportTables
 from dcpinspect.transport.flows import put_aside
-from dcpinspect.transport.rows import TransportTables
 from tests import builders, crowd
 from tests.builders import ACK, Conversation, Segment
-from tests.protocol.test_brief import flood
+from tests.protocol.test_first_bytes import flood
 from tests.scenarios.test_crowds import read
 
 CLIENT, SERVER = b"ask" * 50, bytes(range(256)) * 40

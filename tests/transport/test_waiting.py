@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.transport import rows as r
-from dcpinspect.transport.rows import HOLE, TransportTables
+from dcpinspect.transport import flow_records as r
+from dcpinspect.transport.flow_records import HOLE, TransportTables
 from dcpinspect.transport.waiting import NODE_COST, insert, unlink_head
 
 SEGMENTS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20), st.booleans()), max_size=30)

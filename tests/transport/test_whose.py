@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 from dcpinspect.transport.reassembly import Reassembler
 from tests import builders
 from tests.builders import ACK, FIN, RST, SYN, Conversation, Recorded, Segment, part

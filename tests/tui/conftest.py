@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dcpinspect.reading import Reading
-from dcpinspect.store.store import Store
+from dcpinspect.reading.reading import Reading
+from dcpinspect.reading.store.store import Store
 from tests.tui.screens import SAMPLES
 
 

@@ -16,7 +16,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.escape import cells
+from dcpinspect.text import cells
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.opening import Opening

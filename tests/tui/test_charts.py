@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.escape import cells
+from dcpinspect.text import cells
 from dcpinspect.tui.charts import BLOCKS, bar, beside, chart, columns, duration, fitted, short, spark
 
 VALUES = st.lists(st.integers(0, 2**40), max_size=130).map(lambda values: np.array(values, np.int64))

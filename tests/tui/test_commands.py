@@ -8,8 +8,8 @@ from textual.widgets import Input, OptionList
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.commands import TITLES, commands, rank
-from dcpinspect.tui.history import History, Memory
-from dcpinspect.tui.keys import KEYS
+from dcpinspect.tui.key_bindings import KEYS
+from dcpinspect.tui.remembered import History, Memory
 from tests.tui.screens import Keys, play, press, screen, settled, until
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from dcpinspect.store.store import Store
+from dcpinspect.reading.store.store import Store
 from dcpinspect.tui.copying import FORMS, conversation, copied
 
 

@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.dialogs import ExportDialog, MarksDialog
-from dcpinspect.tui.keys import KEYS
+from dcpinspect.tui.key_bindings import KEYS
 from tests.tui.screens import Keys, play, press, screen
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from textual.widgets import Input
 
 from dcpinspect.errors import UsageError
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.export import Choice, Tell
+from dcpinspect.tui.export_choices import Choice, Tell
 from dcpinspect.tui.inspection import Inspection
 from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled, show, until
 

@@ -8,7 +8,7 @@ from textual import events
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.filter_bar import by_field
-from dcpinspect.tui.history import History, Memory
+from dcpinspect.tui.remembered import History, Memory
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled, until
 
 

@@ -93,7 +93,7 @@ def test_a_filter_goes_on_with_what_comes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "name = 'dcp_mutation'"], ids=["all", "filtered"])
 def test_what_is_not_kept_any_more_leaves_the_list_and_is_said(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpinspect.store.store.PART_ROWS", 64)
+    monkeypatch.setattr("dcpinspect.reading.store.store.PART_ROWS", 64)
     path = capture(tmp_path / "a.pcap", server=b"".join(mutations(1500, value=lambda _: bytes(200))))
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

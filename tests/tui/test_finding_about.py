@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from dcpinspect.protocol.columns import NO_ROWS
-from dcpinspect.store.store import Store
+from dcpinspect.protocol.column_types import NO_ROWS
+from dcpinspect.reading.store.store import Store
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_about import about, in_words
 from dcpinspect.tui.marked import rows_of

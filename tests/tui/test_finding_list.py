@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rich.style import Style
 
-from dcpinspect.escape import cells, one_line
+from dcpinspect.text import cells, one_line
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.strips import wrapped

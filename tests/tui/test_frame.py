@@ -11,7 +11,7 @@ from dcpinspect.tui import frame
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.dialogs import Help
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.keys import VIEWS
+from dcpinspect.tui.key_bindings import VIEWS
 from dcpinspect.tui.theme import ASCII, UNICODE
 from tests.tui.screens import SAMPLES, Keys, follow, play, screen, settled, until
 

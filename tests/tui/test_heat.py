@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.reading import Reading
-from dcpinspect.render.verdict import LOST
+from dcpinspect.output.render.verdict import LOST
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tui.heat import CLOSED, END, HEATS, REQUEST, ROLLBACK, SPANS, Heat, HeatCounter, measured, signs
 from tests.tui.screens import SAMPLES
 

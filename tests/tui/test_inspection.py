@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.errors import CaptureError
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.tui.inspection import Inspection
 from tests.captures import field
 from tests.doubled import packets_of, passed_on, written

@@ -11,7 +11,7 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.marked import Marked, rows_of
 from dcpinspect.tui.row_index import RowIndex
-from tests.findings.test_history import recreated
+from tests.findings.test_history_rules import recreated
 from tests.peers.script import Stream
 from tests.streams.told import Told, capture, opened
 from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled

@@ -10,10 +10,10 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.pcapng import comments_of
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.export import export
-from dcpinspect.tui.history import Memory
+from dcpinspect.tui.export_choices import export
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.notes import SUFFIX, Notes
+from dcpinspect.tui.remembered import Memory
 from tests.tui.screens import SAMPLES, Keys, play, press, screen
 
 pytestmark = pytest.mark.slow

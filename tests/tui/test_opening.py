@@ -8,8 +8,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
-from dcpinspect.tui.history import History, Memory
 from dcpinspect.tui.opening import Opening, OpenScreen
+from dcpinspect.tui.remembered import History, Memory
 from dcpinspect.tui.start import StartApp
 from tests.tui.screens import SAMPLES, until
 from tests.tui.test_start import opened

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.tui.keys import VIEWS
+from dcpinspect.tui.key_bindings import VIEWS
 from dcpinspect.tui.screenshot import key_of
 from tests.tui.screens import SAMPLES
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from dcpinspect.tui.history import History, Memory
 from dcpinspect.tui.opening import Opening
+from dcpinspect.tui.remembered import History, Memory
 from dcpinspect.tui.start import StartApp
 
 

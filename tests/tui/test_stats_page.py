@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.escape import cells
-from dcpinspect.reading import Reading
-from dcpinspect.statistics import Charts, Statistics
-from dcpinspect.tables.statistics import StatisticsRow
+from dcpinspect.output.statistics import Charts, Statistics
+from dcpinspect.reading.reading import Reading
+from dcpinspect.tables.message_statistics import StatisticsRow
+from dcpinspect.text import cells
 from dcpinspect.tui.stats_page import Happened, Measure, page
 from tests.tui.screens import SAMPLES
 

@@ -7,7 +7,7 @@ import pytest
 
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.stream_table import COLUMNS
-from dcpinspect.tui.vbuckets import FORMS
+from dcpinspect.tui.vbuckets_view import FORMS
 from tests.streams.told import capture, opened
 from tests.tui.screens import NARROW, Keys, burst, play, press, screen, settled
 

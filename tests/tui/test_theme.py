@@ -10,11 +10,11 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
 from dcpinspect.errors import UsageError
-from dcpinspect.render.palette import PAINTS
+from dcpinspect.output.render.palette import PAINTS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.theme import ASCII, THEMES, UNICODE, AsciiOnly, _style, known_theme, sign_on_cursor, variables
 from tests.catalogue import each
-from tests.render.test_palette import contrast
+from tests.output.render.test_palette import contrast
 from tests.tui.screens import Keys, colours, play, press
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from dcpinspect.tui.history import Memory
 from dcpinspect.tui.opening import Opening
+from dcpinspect.tui.remembered import Memory
 from dcpinspect.tui.start import StartApp
 from tests.tui.test_start import opened
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from textual import events
 
-from dcpinspect.render.timeline import LABEL
+from dcpinspect.output.render.timeline_text import LABEL
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import Keys, play, press, screen, settled
 from tests.tui.test_marked import faulty

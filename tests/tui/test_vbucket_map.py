@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dcpinspect.protocol.columns import NumberColumn
-from dcpinspect.render.verdict import stood
+from dcpinspect.output.render.verdict import stood
+from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.theme import UNICODE
 from dcpinspect.tui.vbucket_cells import MEASURES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from datetime import datetime
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.tls.handshake import MOST_NAME
 
 

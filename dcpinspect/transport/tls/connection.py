@@ -7,15 +7,15 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dcpinspect.capture.batch import Column
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.chunk import C2S, S2C
 from dcpinspect.transport.connections import PLAIN_PORT, TLS_PORT
 from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
-from dcpinspect.transport.tls.records import TLS12, TLS13
+from dcpinspect.transport.tls.tls_records import TLS12, TLS13
 
 if TYPE_CHECKING:
     from dcpinspect.transport.tls.handshake import Hello
-    from dcpinspect.transport.tls.search import Search
+    from dcpinspect.transport.tls.key_search import Search
     from dcpinspect.transport.tls.suites import Suite
 
 

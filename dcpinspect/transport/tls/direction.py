@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from dcpinspect.capture.batch import Column
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk, rows_of
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.handshake import (
@@ -27,7 +27,9 @@ from dcpinspect.transport.tls.handshake import (
     first_certificate,
     hello_of,
 )
-from dcpinspect.transport.tls.records import (
+from dcpinspect.transport.tls.key_search import outward
+from dcpinspect.transport.tls.suites import Protection, Suite, Tls13
+from dcpinspect.transport.tls.tls_records import (
     ALERT,
     ANY_RECORD,
     APPLICATION,
@@ -40,8 +42,6 @@ from dcpinspect.transport.tls.records import (
     TLS13,
     whole_records,
 )
-from dcpinspect.transport.tls.search import outward
-from dcpinspect.transport.tls.suites import Protection, Suite, Tls13
 
 BURST = 200_000
 BYTES_A_TRIAL = 16

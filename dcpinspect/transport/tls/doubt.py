@@ -14,7 +14,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column
 from dcpinspect.transport.chunk import StreamChunk
-from dcpinspect.transport.tls.records import ALERT, ANY_RECORD, HANDSHAKE_RECORD, HEADER, MOST_RECORD, RECORD
+from dcpinspect.transport.tls.tls_records import ALERT, ANY_RECORD, HANDSHAKE_RECORD, HEADER, MOST_RECORD, RECORD
 
 _MOST_HEAD = 2 * MOST_RECORD
 """Number of bytes of a direction that are looked at in the middle of a stream: two records have to chain there."""

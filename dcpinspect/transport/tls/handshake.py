@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import field
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 CLIENT_HELLO, SERVER_HELLO, CERTIFICATE, FINISHED, KEY_UPDATE = 1, 2, 11, 20, 24
 MOST_BYTES = 1 << 18

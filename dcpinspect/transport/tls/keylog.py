@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from dcpinspect.errors import CaptureError
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 
 MASTER = "CLIENT_RANDOM"
 """Label of the master secret of TLS 1.2."""

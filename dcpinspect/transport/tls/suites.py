@@ -9,9 +9,9 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from dcpinspect.records import dataclass
+from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.tls import keystream
-from dcpinspect.transport.tls.records import TLS12, TLS13
+from dcpinspect.transport.tls.tls_records import TLS12, TLS13
 
 CipherKind = Literal["gcm", "chacha", "ccm", "ccm8", "cbc"]
 

@@ -8,11 +8,11 @@ from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.direction import Direction
 from dcpinspect.transport.tls.handshake import CERTIFICATE, CLIENT_HELLO, SERVER_HELLO, Hello, first_certificate, hello_of
+from dcpinspect.transport.tls.key_search import SEARCHED, CandidateRecord, Fit, Search
 from dcpinspect.transport.tls.keylog import HANDSHAKE, MASTER, TRAFFIC, KeyLog
-from dcpinspect.transport.tls.records import TLS12, TLS13
-from dcpinspect.transport.tls.search import SEARCHED, CandidateRecord, Fit, Search
 from dcpinspect.transport.tls.stage import Shared
 from dcpinspect.transport.tls.suites import SUITES, Protection, Suite, Tls13, tls12_keys
+from dcpinspect.transport.tls.tls_records import TLS12, TLS13
 
 MOST_WAITING = 256 << 10
 """Greatest number of bytes of a connection that wait for the other direction's hello."""

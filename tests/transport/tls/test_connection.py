@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.handshake import Hello
-from dcpinspect.transport.tls.records import TLS13
 from dcpinspect.transport.tls.suites import SUITES
+from dcpinspect.transport.tls.tls_records import TLS13
 
 
 def test_nothing_is_named_before_it_is_known() -> None:

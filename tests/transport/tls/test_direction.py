@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.reading import Reading
-from dcpinspect.store.store import Store
+from dcpinspect.reading.reading import Reading
+from dcpinspect.reading.store.store import Store
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import damage as packets_damaged
 from tests.peers.network import NEEDS_ROOT

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.engine import Engine
+from dcpinspect.reading.engine import Engine
 from dcpinspect.transport.tls import stage
 from dcpinspect.transport.tls.doubt import Doubt
 from dcpinspect.transport.tls.keylog import KeyLog

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.findings.finding import Finding
-from dcpinspect.reading import Reading
+from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.tls.alerts import ALERTS
 from tests.peers.network import NEEDS_ROOT
 from tests.tls.damage import midstream, one_way, save, taped

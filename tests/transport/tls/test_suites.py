@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dcpinspect.transport.tls.records import TLS12, TLS13
 from dcpinspect.transport.tls.suites import SUITES, Suite, Tls13, expand_label, prf, tls12_keys
+from dcpinspect.transport.tls.tls_records import TLS12, TLS13
 from tests.catalogue import each
 
 

@@ -1,0 +1,598 @@
+"""Numbers of a running reading, for a system that monitors: families of samples with labels, made when somebody asks.
+
+Labels come from the wire, so their number is bounded: there are ``MOST_PAIRS`` pairs of client and bucket. A pair without an open
+connection leaves to make room for a new one. The pair ``other`` has what found no room, and what pairs that left have counted. Counters
+never go down: what a connection has counted since the last time is added to the pair that it belongs to by now.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Literal, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect import __version__
+from dcpinspect.capture.live import LiveCapture
+from dcpinspect.capture.open import CaptureFile
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.opcodes import Opcode, opcode_code
+from dcpinspect.reading.reading import Reading
+from dcpinspect.streams import words as w
+from dcpinspect.streams.connections import clients_of
+from dcpinspect.streams.records import Streams
+from dcpinspect.streams.session import Session
+from dcpinspect.streams.state import unbiased
+from dcpinspect.streams.tables import Tables
+from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tracker import Tracker
+from dcpinspect.streams.transitions import ACCEPTED, STREAM_STATES, STREAMING
+from dcpinspect.streams.verdicts import number_streams
+from dcpinspect.streams.visibility import Visibility
+from dcpinspect.tables.message_statistics import SERVER, command_name, command_of, command_side
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.record_tables import Worded
+from dcpinspect.text import clip, escape_rest
+
+MOST_PAIRS = 100
+"""Greatest number of pairs of client and bucket that have numbers of their own."""
+MOST_VBUCKETS = 1 << 14
+"""Greatest number of vbuckets that have numbers of their own: the first ones of all pairs together."""
+_LABEL = 80
+"""Greatest number of columns of a label."""
+_PENDING = 1 << 16
+"""Number of commands of connections that are counted before their pairs are looked up, even if nobody asks."""
+SETTLED_NS = 5_000_000_000
+"""Age in nanoseconds at which a gap is counted: messages that come soon after it may still tell why it is there."""
+BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the histogram of answer times, in seconds."""
+_BOUNDS_NS = np.array([round(bound * 1e9) for bound in BOUNDS_S], dtype=np.int64)
+
+OTHER, NO_DCP, UNKNOWN = "other", "no dcp", "unknown"
+"""Names of clients and buckets. OTHER: those without room. NO_DCP: on connections on which no DCP was said. UNKNOWN: those that nobody
+named."""
+STUCK = ("never-answered", "starved-by-flow-control", "behind")
+"""Verdicts of streams on open connections on which nothing moves, although something should."""
+
+Kind = Literal["gauge", "counter", "histogram"]
+PAIR = ("client", "bucket")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A family of samples: one metric."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+
+
+_OF_VBUCKET = (*PAIR, "vbucket")
+FAMILIES = (
+    Family("dcpinspect_build_info", "gauge", ("version",), "Version of dcpinspect. The value is always 1."),
+    Family(
+        "dcpinspect_messages_total", "counter", (*PAIR, "opcode", "side"), "Messages by command, and whether it is request or response."
+    ),
+    Family("dcpinspect_message_bytes_total", "counter", (*PAIR, "opcode", "side"), "Bytes of these messages."),
+    Family("dcpinspect_answer_seconds", "histogram", (*PAIR, "opcode"), "Time from a request to its answer, by command."),
+    Family("dcpinspect_connections", "gauge", (*PAIR, "verdict"), "Open connections by their verdict."),
+    Family("dcpinspect_connections_opened_total", "counter", PAIR, "Connections that were seen."),
+    Family(
+        "dcpinspect_streams", "gauge", (*PAIR, "state"), "Streams on open connections by their state. Of a vbucket, the newest one counts."
+    ),
+    Family("dcpinspect_stream_verdicts", "gauge", (*PAIR, "verdict"), "The same streams by their verdict."),
+    Family("dcpinspect_streams_opened_total", "counter", PAIR, "Streams that were seen, also refused ones."),
+    Family(
+        "dcpinspect_vbuckets_stuck",
+        "gauge",
+        PAIR,
+        "Vbuckets that nothing moves: the newest stream has no answer, waits for an acknowledgement of the client, or is behind.",
+    ),
+    Family(
+        "dcpinspect_seqno_lag",
+        "gauge",
+        PAIR,
+        "Seqnos from where streams are to the high seqnos that the server told, all vbuckets together.",
+    ),
+    Family("dcpinspect_seqno_lag_vbuckets", "gauge", PAIR, "Vbuckets whose high seqno is known, which are those of the lag."),
+    Family("dcpinspect_rollbacks_total", "counter", PAIR, "Stream requests that were answered with a rollback."),
+    Family(
+        "dcpinspect_gaps_total", "counter", (*PAIR, "cause"), "Gaps in the seqnos of streams, by their cause. A gap counts after 5 seconds."
+    ),
+    Family("dcpinspect_flow_control_window_bytes", "gauge", PAIR, "Flow-control windows of open connections, all together."),
+    Family("dcpinspect_flow_control_outstanding_bytes", "gauge", PAIR, "Bytes in these windows that the client has not acknowledged."),
+    Family("dcpinspect_flow_control_fill_ratio", "gauge", PAIR, "How full the fullest of these windows is. 1 is full."),
+    Family("dcpinspect_noop_age_seconds", "gauge", PAIR, "Time since the last noop, of the open connection where that is longest."),
+    Family("dcpinspect_holes_total", "counter", PAIR, "Ranges of bytes that are not in the capture."),
+    Family("dcpinspect_missing_bytes_total", "counter", PAIR, "Bytes that are not in the capture."),
+    Family("dcpinspect_vbucket_last_seqno", "gauge", _OF_VBUCKET, "Seqno up to which the newest stream has come. For --metrics-vbuckets."),
+    Family(
+        "dcpinspect_vbucket_seqno_lag",
+        "gauge",
+        _OF_VBUCKET,
+        "Seqnos from there to the high seqno that the server told. For --metrics-vbuckets.",
+    ),
+    Family("dcpinspect_vbucket_stuck", "gauge", _OF_VBUCKET, "1 where nothing moves the vbucket, else 0. For --metrics-vbuckets."),
+    Family("dcpinspect_capture_packets_total", "counter", (), "Packets that were read."),
+    Family(
+        "dcpinspect_capture_dropped_packets_total",
+        "counter",
+        ("where",),
+        "Packets that were lost: in the kernel, in the interface, on a full disk, or because they were not read in time (spool)."
+        " What another program lost before is at file.",
+    ),
+    Family("dcpinspect_capture_unread_packets", "gauge", (), "Packets that were captured and are not read yet."),
+    Family("dcpinspect_capture_behind_seconds", "gauge", (), "How long the packets wait that are read next; 0 while none wait."),
+    Family("dcpinspect_capture_timestamp_seconds", "gauge", (), "Capture time up to which packets were read, in seconds since 1970."),
+    Family(
+        "dcpinspect_metrics_pairs",
+        "gauge",
+        (),
+        f"Pairs of client and bucket that have numbers of their own, {MOST_PAIRS} at most. All others are the pair other.",
+    ),
+    Family("dcpinspect_metrics_snapshot_seconds", "gauge", (), "Time that it took to make these numbers."),
+    Family("dcpinspect_metrics_snapshot_timestamp_seconds", "gauge", (), "When these numbers were made, in seconds since 1970."),
+)
+BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
+
+
+class Source(Protocol):
+    """What the numbers are made from: a running reading, or what pipeline runs have found so far."""
+
+    @property
+    def tracker(self) -> Tracker | None:
+        """The tracker of the streams."""
+
+    @property
+    def tables(self) -> Tables:
+        """The tables of the reading."""
+
+    @property
+    def engine(self) -> HasLinks:
+        """The connections."""
+
+    @property
+    def capture(self) -> HasPackets:
+        """The packets."""
+
+    @property
+    def clock_ns(self) -> int | None:
+        """Capture time now."""
+
+    @property
+    def last_time_ns(self) -> int | None:
+        """Capture time of the latest packet."""
+
+
+class HasLinks(Protocol):
+    """Knows connections."""
+
+    @property
+    def links(self) -> list[Link]:
+        """All connections."""
+
+
+class HasPackets(Protocol):
+    """Has counted packets."""
+
+    @property
+    def packets(self) -> int:
+        """Number of all packets."""
+
+    @property
+    def files(self) -> Sequence[CaptureFile]:
+        """The files that packets come from, with what got lost there."""
+
+
+class Times(NamedTuple):
+    """A histogram of seconds."""
+
+    counts: Sequence[int]
+    """Number of answers up to each of ``BOUNDS_S``, smaller ones included, and the number of all."""
+    sum: float
+
+
+Value = float | Times
+Snapshot = Mapping[str, Sequence[tuple[tuple[str, ...], Value]]]
+"""By name of the family: labels and value of each sample."""
+Pair = tuple[str, str]
+K = TypeVar("K")
+
+_OTHERS, _NO_DCPS = (OTHER, OTHER), (NO_DCP, NO_DCP)
+Numbers = npt.NDArray[np.int64]
+
+_COMMANDS = 1 << 10
+_RISING = (
+    "dcpinspect_connections_opened_total",
+    "dcpinspect_streams_opened_total",
+    "dcpinspect_rollbacks_total",
+    "dcpinspect_holes_total",
+    "dcpinspect_missing_bytes_total",
+)
+"""Counters that are computed from the tables of connections; counters of gaps, one for each cause, follow them."""
+_GAPS = len(_RISING)
+
+
+@dataclass(slots=True)
+class _Totals:
+    """What was counted for a pair; commands are numbered as ``_command`` does."""
+
+    messages: dict[int, Numbers] = field(default_factory=dict)
+    """Numbers of messages and bytes, by command."""
+    answers: dict[int, Numbers] = field(default_factory=dict)
+    """By command: numbers of answers by the bound that they are up to, then nanoseconds in all."""
+    risen: Numbers = field(default_factory=lambda: np.zeros(_GAPS + len(w.CAUSES), dtype=np.int64))
+    is_open: bool = False
+    """Whether the pair has an open connection."""
+
+    def add(self, other_totals: _Totals) -> None:
+        """Adds what another pair has counted."""
+        for own_counts, theirs in ((self.messages, other_totals.messages), (self.answers, other_totals.answers)):
+            for command, numbers in theirs.items():
+                _add(own_counts, command, numbers)
+        self.risen = self.risen + other_totals.risen
+
+
+class Metrics:
+    """The numbers of a reading. Feed it with every batch. Only the thread of the reading may use it."""
+
+    def __init__(self, reading: Source, *, with_vbuckets: bool = False, most: int = MOST_PAIRS) -> None:
+        """Starts before the first batch; from now on the reading tracks streams."""
+        if isinstance(reading, Reading):
+            if reading.tracker is None:
+                reading.track()
+            reading.forget_what_is_over()
+        self._reading = reading
+        self._with_vbuckets = with_vbuckets
+        self._most = most
+        self._pairs: dict[Pair, _Totals] = {}
+        self._messages: dict[int, Numbers] = {}
+        """Counts since their pairs were last looked up, by connection and command."""
+        self._answers: dict[int, Numbers] = {}
+        self._seen: dict[int, Numbers] = {}
+        """Rising counts by connection, as far as they are in the totals."""
+        self._noops: dict[int, int] = {}
+        """Capture time of the last noop, by connection."""
+        self._left_out: Collection[int] = ()
+        self._unsure: Collection[int] = ()
+        """Connections that show what another one shows, and those that may yet prove to."""
+        assert reading.tracker is not None
+        self._tracker: Tracker = reading.tracker
+        """What counts of what the reading's tracker knows."""
+
+    def _links(self) -> dict[int, Link]:
+        """Returns the connections that count by now."""
+        tracker, links = self._reading.tracker, self._reading.engine.links
+        assert tracker is not None
+        self._left_out, self._unsure = tracker.left_out(links), tracker.unsure(links)
+        self._tracker, counted = tracker.counted(links)
+        return {link.number: link for link in counted}
+
+    def feed(self, batch: MessageBatch) -> None:
+        """Counts the next messages of the reading."""
+        decoded = batch.decoded
+        command = command_of(decoded.opcode, decoded.is_response, decoded.is_server)
+        key = batch.connection * _COMMANDS + command
+        distinct_keys, group = np.unique(key, return_inverse=True)
+        group = group.reshape(-1)
+        counts = np.bincount(group), np.bincount(group, batch.length).astype(np.int64)
+        for distinct_key, numbers in zip(distinct_keys.tolist(), np.stack(counts, axis=1), strict=True):
+            _add(self._messages, distinct_key, numbers)
+        rtt = batch.rtt_ns
+        answered = np.flatnonzero(decoded.is_response & rtt.known)
+        if len(answered):
+            self._add_answers(key[answered], rtt.values[answered].astype(np.int64))
+        noops = np.flatnonzero((decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_response & ~decoded.is_server)
+        self._noops.update(zip(batch.connection[noops].tolist(), batch.time_ns[noops].tolist(), strict=True))
+        if len(self._messages) > _PENDING:
+            self._count(self._pairs_of(self._links()))
+
+    def _add_answers(self, key: Numbers, rtt_ns: Numbers) -> None:
+        distinct_keys, group = np.unique(key, return_inverse=True)
+        group, width = group.reshape(-1), len(BOUNDS_S) + 1
+        bound = np.searchsorted(_BOUNDS_NS, rtt_ns)
+        counts = np.bincount(group * width + bound, minlength=len(distinct_keys) * width).reshape(-1, width)
+        sums = np.bincount(group, rtt_ns).astype(np.int64)
+        for distinct_key, numbers in zip(distinct_keys.tolist(), np.column_stack((counts, sums)), strict=True):
+            _add(self._answers, distinct_key, numbers)
+
+    def snapshot(self) -> Snapshot:
+        """Returns all numbers by now."""
+        begin = time.perf_counter()
+        reading = self._reading
+        tables, links = reading.tables, self._links()
+        for gone in self._seen.keys() - links.keys() - set(self._left_out):
+            del self._seen[gone]
+            self._noops.pop(gone, None)
+        pair_of = self._pairs_of(links)
+        self._count(pair_of)
+        self._rise(tables, links, pair_of)
+        samples: dict[str, list[tuple[tuple[str, ...], Value]]] = defaultdict(list)
+        for source in (
+            self._counted(),
+            self._of_connections(tables, links, pair_of),
+            self._of_streams(tables, links, pair_of),
+            self._of_capture(),
+        ):
+            for name, labels, value in source:
+                samples[name].append((labels, value))
+        samples["dcpinspect_metrics_snapshot_seconds"].append(((), time.perf_counter() - begin))
+        samples["dcpinspect_metrics_snapshot_timestamp_seconds"].append(((), time.time()))
+        return samples
+
+    # -- who it belongs to ---------------------------------------------------------------------------------------------------------
+
+    def _pairs_of(self, links: Mapping[int, Link]) -> dict[int, Pair]:
+        """Returns the pair of each connection; the pair has totals from now on."""
+        tracker = self._tracker
+        sight, sessions = Visibility(tracker.state.known, links), tracker.conversation.sessions
+        for totals in self._pairs.values():
+            totals.is_open = False
+        pairs: dict[int, Pair] = {}
+        clients = clients_of(links.values(), sessions, sight)
+        for number in links:
+            session = sessions.get(number) or Session()
+            if tracker.speaks_dcp(number):
+                client = clients[number]
+                name = client.name if client.is_named else f"{client.host} {UNKNOWN}"
+                pairs[number] = _label(name), _label(session.bucket or UNKNOWN)
+            else:
+                pairs[number] = _NO_DCPS
+        # open connections first: those that are not open make room for them
+        for is_open in (True, False):
+            for number, pair in pairs.items():
+                if bool(links[number].closed) != is_open:
+                    pairs[number] = self._with_room(pair, is_open=is_open)
+        return pairs
+
+    def _with_room(self, pair: Pair, *, is_open: bool) -> Pair:
+        """Returns the pair, or ``other`` if there is no room for it."""
+        if pair not in self._pairs:
+            if self._own_pairs >= self._most:
+                gone = next((candidate for candidate, totals in self._pairs.items() if not totals.is_open and candidate != _OTHERS), None)
+                other_totals = self._pairs.setdefault(_OTHERS, _Totals())
+                if gone is None or not is_open:
+                    other_totals.is_open |= is_open
+                    return _OTHERS
+                other_totals.add(self._pairs.pop(gone))
+            self._pairs[pair] = _Totals()
+        self._pairs[pair].is_open |= is_open
+        return pair
+
+    @property
+    def _own_pairs(self) -> int:
+        return len(self._pairs) - (_OTHERS in self._pairs)
+
+    # -- counters ------------------------------------------------------------------------------------------------------------------
+
+    def _count(self, pair_of: Mapping[int, Pair]) -> None:
+        """Adds what was counted since the last time to the pairs that connections belong to by now."""
+        for pending, name in ((self._messages, "messages"), (self._answers, "answers")):
+            unsure = {key: numbers for key, numbers in pending.items() if key // _COMMANDS in self._unsure}
+            for key, numbers in pending.items():
+                connection, command = divmod(key, _COMMANDS)
+                if connection in self._left_out or key in unsure:
+                    continue
+                totals = self._pairs[pair_of[connection]] if connection in pair_of else self._pairs.setdefault(_OTHERS, _Totals())
+                _add(getattr(totals, name), command, numbers)
+            pending.clear()
+            pending.update(unsure)
+
+    def _rise(self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]) -> None:
+        """Adds what tables have counted since the last time to the pairs.
+
+        Tables count less once streams have left memory, or a gap turned out to have another cause.
+        """
+        state = self._tracker.state
+        streams, size = state.known.streams, len(state.connections)
+        owner = streams.connection
+        rollbacks = np.bincount(owner[streams.answer == w.A_ROLLBACK], minlength=size)
+        causes = np.zeros((size, len(w.CAUSES)), dtype=np.int64)
+        np.add.at(causes, owner, self._settled_gaps(tables))
+        for number, link in links.items():
+            if number in self._unsure:
+                continue
+            numbers = (1, int(state.connections.streams[number]), rollbacks[number], sum(link.holes), sum(link.missing))
+            now = np.concatenate((np.array(numbers, dtype=np.int64), causes[number]))
+            before = self._seen.get(number)
+            self._pairs[pair_of[number]].risen += now if before is None else np.maximum(now - before, 0)
+            self._seen[number] = now
+
+    def _settled_gaps(self, tables: Tables) -> Numbers:
+        """Returns how many gaps of each cause every stream has that are old enough."""
+        gaps, now_ns = tables.all_gaps, self._reading.clock_ns or 0
+        counts = tables.gap_counts.copy()
+        is_new = np.abs(now_ns - gaps.last_time) < SETTLED_NS  # one that seems to come later is old: the clock was set back
+        np.subtract.at(counts, (gaps.stream[is_new], gaps.cause[is_new]), 1)
+        return counts
+
+    def _counted(self) -> Iterator[tuple[str, tuple[str, ...], Value]]:
+        for pair, totals in self._pairs.items():
+            yield from _by_command(pair, totals)
+            risen = totals.risen.tolist()
+            for name, number in zip(_RISING, risen, strict=False):
+                yield name, pair, number
+            for cause, number in zip(w.CAUSES, risen[_GAPS:], strict=True):
+                yield "dcpinspect_gaps_total", (*pair, cause), number
+        yield "dcpinspect_metrics_pairs", (), self._own_pairs
+
+    # -- how it is now -------------------------------------------------------------------------------------------------------------
+
+    def _of_connections(
+        self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]
+    ) -> Iterator[tuple[str, tuple[str, ...], Value]]:
+        verdicts: Counter[tuple[Pair, str]] = Counter()
+        windows: dict[Pair, list[tuple[int, int]]] = defaultdict(list)
+        names = ("connection", "verdict", "window_bytes", "outstanding_bytes")
+        for number, verdict, window, outstanding in zip(*(tables.connections.values(name) for name in names), strict=True):
+            if number in links and not links[number].closed and pair_of[number] != _NO_DCPS:
+                verdicts[pair_of[number], verdict] += 1
+                if outstanding is not None and window:
+                    windows[pair_of[number]].append((window, max(0, outstanding)))
+        for (pair, verdict), count in verdicts.items():
+            yield "dcpinspect_connections", (*pair, verdict), count
+        for pair, pair_windows in windows.items():
+            yield "dcpinspect_flow_control_window_bytes", pair, sum(window for window, _ in pair_windows)
+            yield "dcpinspect_flow_control_outstanding_bytes", pair, sum(outstanding for _, outstanding in pair_windows)
+            yield "dcpinspect_flow_control_fill_ratio", pair, max(outstanding / window for window, outstanding in pair_windows)
+        ages: dict[Pair, float] = {}
+        for number, time_ns in self._noops.items():
+            if number in links and not links[number].closed:
+                age = max(0, (self._reading.clock_ns or time_ns) - time_ns) / 1e9
+                ages[pair_of[number]] = max(age, ages.get(pair_of[number], 0.0))
+        for pair, age in ages.items():
+            yield "dcpinspect_noop_age_seconds", pair, age
+
+    def _of_streams(
+        self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]
+    ) -> Iterator[tuple[str, tuple[str, ...], Value]]:
+        streams = self._tracker.state.known.streams
+        order = number_streams(streams)
+        if order is not None:  # as in the table
+            streams = streams[order]
+        verdicts = tables.streams.columns["verdict"]
+        assert isinstance(verdicts, Worded)
+        open_pairs = {
+            pair: pair_index for pair_index, pair in enumerate(dict.fromkeys(pair_of[n] for n, link in links.items() if not link.closed))
+        }
+        pair_of_connection = np.full(len(self._tracker.state.connections), -1)
+        for number, link in links.items():
+            if not link.closed:
+                pair_of_connection[number] = open_pairs[pair_of[number]]
+        rows = _newest(streams, pair_of_connection)
+        pairs, pair_of_stream = list(open_pairs), pair_of_connection[streams.connection[rows]]
+        for name, codes, words in (
+            ("dcpinspect_streams", streams.state[rows], STREAM_STATES),
+            ("dcpinspect_stream_verdicts", verdicts.codes[rows], verdicts.words),
+        ):
+            counts = np.bincount(pair_of_stream * len(words) + codes, minlength=len(pairs) * len(words))
+            for count_index in np.flatnonzero(counts).tolist():
+                yield name, (*pairs[count_index // len(words)], words[count_index % len(words)]), int(counts[count_index])
+        stuck = np.isin(verdicts.codes[rows], [w.STREAM_VERDICTS.index(verdict) for verdict in STUCK])
+        lags = self._lags(tables, links, streams[rows])
+        of_pair: dict[int, list[int]] = defaultdict(list)
+        for pair_index, lag in zip(pair_of_stream.tolist(), lags, strict=True):
+            if lag is not None:
+                of_pair[pair_index].append(lag)
+        for pair_index, count in enumerate(np.bincount(pair_of_stream[stuck], minlength=len(pairs)).tolist()):
+            if pairs[pair_index] != _NO_DCPS:
+                yield "dcpinspect_vbuckets_stuck", pairs[pair_index], count
+                yield "dcpinspect_seqno_lag_vbuckets", pairs[pair_index], len(of_pair[pair_index])
+                if of_pair[pair_index]:
+                    yield "dcpinspect_seqno_lag", pairs[pair_index], sum(of_pair[pair_index])
+        if self._with_vbuckets:
+            yield from _by_vbucket(streams[rows], [pairs[pair_index] for pair_index in pair_of_stream.tolist()], stuck, lags)
+
+    def _lags(self, tables: Tables, links: Mapping[int, Link], streams: Streams) -> list[int | None]:
+        """Returns how far each of these streams is behind what its server told, up to where it was asked for; None where nobody knows."""
+        names = ("client", "vbucket", "high_seqno")
+        high_seqnos = {
+            (client, vbucket): high for client, vbucket, high in zip(*(tables.vbuckets.values(name) for name in names), strict=True)
+        }
+        sight, sessions = Visibility(self._tracker.state.known, links), self._tracker.conversation.sessions
+        clients = {number: client.name for number, client in clients_of(links.values(), sessions, sight).items()}
+        runs = (streams.has_position != 0) & np.isin(streams.state, (ACCEPTED, STREAMING))
+        last = np.where(streams.request.form > 0, unbiased(streams.request.end), np.uint64((1 << 64) - 1))
+        lags: list[int | None] = []
+        for connection, vbucket, is_running, position, end in zip(
+            streams.connection.tolist(),
+            streams.vbucket.tolist(),
+            runs.tolist(),
+            unbiased(streams.position).tolist(),
+            last.tolist(),
+            strict=True,
+        ):
+            high = high_seqnos.get((clients[connection], vbucket)) if is_running else None
+            lags.append(None if high is None else max(0, min(high, end) - position))
+        return lags
+
+    def _of_capture(self) -> Iterator[tuple[str, tuple[str, ...], Value]]:
+        capture = self._reading.capture
+        yield "dcpinspect_build_info", (__version__,), 1
+        dropped: dict[str, int | None]
+        if isinstance(capture, LiveCapture):
+            numbers, lost = capture.numbers, capture.lost
+            dropped = {"kernel": capture.dropped, "interface": numbers.interface_drops, "disk": numbers.unrecorded, "spool": lost}
+            yield "dcpinspect_capture_unread_packets", (), capture.unread
+            yield "dcpinspect_capture_behind_seconds", (), capture.lag_s
+        else:
+            lost = 0
+            dropped = {"file": sum(counts.lost for file in capture.files for counts in file.counts)}
+        yield "dcpinspect_capture_packets_total", (), capture.packets - lost
+        for where, count in dropped.items():
+            if count is not None:
+                yield "dcpinspect_capture_dropped_packets_total", (where,), count
+        if self._reading.clock_ns is not None:
+            yield "dcpinspect_capture_timestamp_seconds", (), self._reading.clock_ns / 1e9
+
+
+def _by_command(pair: Pair, totals: _Totals) -> Iterator[tuple[str, tuple[str, ...], Value]]:
+    """Yields samples by command; commands that nobody described count as one."""
+    messages: dict[tuple[str, str], Numbers] = {}
+    for command, numbers in totals.messages.items():
+        _add(messages, (_opcode(command), command_side(command)), numbers)
+    for (opcode, side), (count, size) in messages.items():
+        yield "dcpinspect_messages_total", (*pair, opcode, side), int(count)
+        yield "dcpinspect_message_bytes_total", (*pair, opcode, side), int(size)
+    answers: dict[str, Numbers] = {}
+    for command, numbers in totals.answers.items():
+        _add(answers, _opcode(command), numbers)
+    for opcode, numbers in answers.items():
+        yield "dcpinspect_answer_seconds", (*pair, opcode), Times(np.cumsum(numbers[:-1]).tolist(), int(numbers[-1]) / 1e9)
+
+
+def _by_vbucket(
+    streams: Streams, pairs: Sequence[Pair], stuck: npt.NDArray[np.bool_], lags: Sequence[int | None]
+) -> Iterator[tuple[str, tuple[str, ...], Value]]:
+    """Yields samples by vbucket. If it has several streams: of the one that is farthest behind, and whether any is stuck."""
+    by_labels: dict[tuple[str, ...], list[tuple[int | None, int | None, bool]]] = defaultdict(list)
+    positions = [
+        seqno if is_known else None
+        for seqno, is_known in zip(unbiased(streams.position).tolist(), streams.has_position.tolist(), strict=True)
+    ]
+    for pair, vbucket, position, lag, is_stuck in zip(pairs, streams.vbucket.tolist(), positions, lags, stuck.tolist(), strict=True):
+        labels: tuple[str, ...] = (*pair, str(vbucket))
+        if labels in by_labels or len(by_labels) < MOST_VBUCKETS:
+            by_labels[labels].append((position, lag, is_stuck))
+    for labels, values in by_labels.items():
+        last, behind = _known(position for position, _, _ in values), _known(lag for _, lag, _ in values)
+        if last:
+            yield "dcpinspect_vbucket_last_seqno", labels, min(last)
+        if behind:
+            yield "dcpinspect_vbucket_seqno_lag", labels, max(behind)
+        yield "dcpinspect_vbucket_stuck", labels, int(any(is_stuck for _, _, is_stuck in values))
+
+
+def _known(values: Iterable[int | None]) -> list[int]:
+    return [value for value in values if value is not None]
+
+
+def _newest(streams: Streams, pairs: Numbers) -> Numbers:
+    """Returns the newest stream of each pair, vbucket and stream-id; ``pairs``: number of the pair by connection, -1 for none that
+    counts."""
+    rows = np.flatnonzero(pairs[streams.connection] >= 0)[::-1]  # newest first
+    newest_first = streams[rows]
+    key = (pairs[newest_first.connection] * (1 << 17) + newest_first.vbucket) * (1 << 17) + newest_first.sid
+    newest: Numbers = np.sort(rows[np.unique(key, return_index=True)[1]])
+    return newest
+
+
+def _opcode(command: int) -> str:
+    is_server = bool(command & SERVER)
+    name = command_name(command)
+    return UNKNOWN if opcode_code(name, server=is_server) is None else name
+
+
+def _label(text: str) -> str:
+    """Returns a peer's name for something as a label: without invisible characters, and not too long."""
+    return clip(escape_rest(text), _LABEL)
+
+
+def _add(table: dict[K, Numbers], key: K, numbers: Numbers) -> None:
+    before = table.get(key)
+    table[key] = numbers if before is None else before + numbers

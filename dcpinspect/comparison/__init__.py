@@ -1,1 +1,0 @@
-"""Compares two readings of the same streams event by event: what only one side has, why, and what differs."""

@@ -1,0 +1,247 @@
+"""Finds what differs between two sides: DuckDB joins the tables of both, and the results become records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcpinspect.diff import queries
+from dcpinspect.diff.difference_columns import DIFFERENCES, FIELDS, SIDES, SINGLE, VERDICT_OF
+from dcpinspect.diff.difference_records import MOST, DifferenceRow, Found, Reached
+from dcpinspect.diff.difference_sentences import evidence
+from dcpinspect.diff.event_branches import UNKNOWN, Log, newest
+from dcpinspect.diff.events_on_disk import SHELVES, groups
+from dcpinspect.diff.reading_side import BUCKET_SHIFT, ComparisonSide
+from dcpinspect.errors import SpoolError
+from dcpinspect.protocol.datatype import DATATYPE_NAMES
+from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.reading.store.spool import Spool
+from dcpinspect.streams import words as w
+from dcpinspect.tables.duckdb import connect
+
+if TYPE_CHECKING:
+    import duckdb
+
+MEMORY = "1GiB"
+"""Greatest amount of memory that DuckDB uses; it puts the rest into the spool's folder."""
+TOGETHER = 1 << 20
+"""Greatest number of events of both sides that are compared at a time, unless a single file has more."""
+
+
+class Comparison:
+    """A database in which two sides are compared. Use it as a context manager."""
+
+    def __init__(self, spool: Spool) -> None:
+        """``spool``: where the database puts what does not fit into memory."""
+        self._spool = spool
+        self._database: duckdb.DuckDBPyConnection = connect(memory_limit=MEMORY, temp_directory=str(spool.path("sorting")))
+        self._sides: dict[str, ComparisonSide] = {}
+        self._buckets: dict[int, str] = {}
+
+    def __enter__(self) -> Comparison:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    def found(self, a: ComparisonSide, b: ComparisonSide) -> Found:
+        """Returns what differs between two sides that were read. May be called once only. Raises SpoolError."""
+        import duckdb  # deferred, as in connect
+
+        try:
+            return self._found(a, b)
+        except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+            raise SpoolError(self._spool.folder, OSError(str(error).partition("\n")[0])) from error
+
+    def _found(self, a: ComparisonSide, b: ComparisonSide) -> Found:
+        self._sides = {"a": a, "b": b}
+        names = sorted({name for side in (a, b) for name in side.buckets if name is not None})
+        # with a single bucket, streams that do not name theirs belong to it too
+        self._buckets = dict(enumerate(names, int(len(names) > 1)))
+        for side in (a, b):
+            side.name_buckets({name: number for number, name in self._buckets.items()})
+        logs, assumed, doubted = _logs(a, b)
+        differences = Found(assumed, len(doubted))
+        self._take("doubted", pa.table({"vbucket": pa.array(sorted(doubted), pa.uint32())}))
+        tables = {name: side.tables(logs[name]) for name, side in self._sides.items()}
+        counts = [count_a + count_b for count_a, count_b in zip(a.events.counts, b.events.counts, strict=True)]
+        for numbers in groups(counts, TOGETHER):
+            for name, side in self._sides.items():
+                self._load(name, numbers, side.event_batches(logs[name], numbers), tables[name])
+            self._join()
+            self._tell(differences, numbers)
+        differences.in_order()
+        return differences
+
+    def _load(self, name: str, numbers: Sequence[int], batches: Iterator[Any], tables: Mapping[str, Any]) -> None:
+        """Creates the tables of one side, with the vbuckets of these files."""
+        first = next(batches)
+        self._take(f"events_{name}", pa.RecordBatchReader.from_batches(first.schema, chain((first,), batches)))
+        for table, rows in tables.items():
+            shelf = rows.column("vbucket").to_numpy() % SHELVES
+            self._take(f"{table}_{name}", rows.filter(pa.array(np.isin(shelf, numbers))))
+        for query in (queries.ONCE, queries.NEWEST, queries.COLLECTIONS):
+            self._run(query, side=name)
+
+    def _take(self, table: str, rows: Any) -> None:
+        self._database.register("given", rows)
+        self._run(f"create or replace table {table} as from given")
+        self._database.unregister("given")
+
+    def _join(self) -> None:
+        self._run(queries.UNEQUAL)
+        words: dict[str, Any] = {"loss": w.LOSS, "rollback": w.ROLLBACK, "resumed": w.RESUMED, "unexplained": w.UNEXPLAINED}
+        words |= {"ranks": list(queries.RANKS), "single": SINGLE}
+        for lacks, has in (SIDES, SIDES[::-1]):
+            self._run(queries.MISSING, lacks=lacks, has=has)
+        for lacks, has in (SIDES, SIDES[::-1]):
+            for query in queries.WHY:
+                self._run(query, lacks=lacks, has=has, **words)
+
+    def _tell(self, differences: Found, numbers: Sequence[int]) -> None:
+        """Adds to ``differences`` what the tables of these vbuckets show."""
+        for kind, lacks, events, vbuckets in self._database.execute(queries.COUNTS).fetchall():
+            if vbuckets:
+                differences.count(kind, lacks, int(events or 0), vbuckets)
+        rows = self._differing()
+        for kind, further_rows in (("filter", self._filters()), ("snapshot", self._snapshots())):
+            rows += further_rows
+            if further_rows:
+                differences.count(kind, None, 0, len(further_rows))
+        for lacks, has in (SIDES, SIDES[::-1]):
+            rows += self._missing(lacks, has)
+            differences.events[lacks] += self._one(f"select count(*) from once_{lacks}")
+            differences.vbuckets[lacks] += self._one(f"select count(distinct vbucket) from branches_{lacks}")
+        differences.common += self._one("select (select count(*) from once_a) - (select count(*) from unequal where b_lacks)")
+        differences.reached += [
+            Reached(vbucket % (1 << BUCKET_SHIFT), *row) for vbucket, *row in self._database.execute(queries.REACHED).fetchall()
+        ]
+        differences.shows |= {shows for (shows,) in self._database.execute(queries.SHOWS).fetchall()}
+        self._add_keys(rows, numbers)
+        for row in rows:
+            bucket, row["vbucket"] = divmod(row["vbucket"], 1 << BUCKET_SHIFT)
+            row["bucket"] = self._buckets.get(bucket)
+        differences.rows += rows
+
+    def _run(self, text: str, **words: object) -> None:
+        self._database.execute(text.format(**words) if words else text)
+
+    def _one(self, text: str) -> int:
+        ((number,),) = self._database.execute(text).fetchall()
+        return int(number)
+
+    def _rows(self, text: str) -> list[DifferenceRow]:
+        rows: list[DifferenceRow] = self._database.sql(text).to_arrow_table().to_pylist()
+        return rows
+
+    # -- records ----------------------------------------------------------------------------------------
+
+    def _differing(self) -> list[DifferenceRow]:
+        rows = self._rows(f"select * from unequal where not a_lacks and not b_lacks order by vbucket, uuid, seqno limit {MOST}")
+        for row in rows:
+            row["fields"] = [name for name in FIELDS if row[f"differs_{name}"]]
+        return [
+            _record("differs", row, events=1, first=row["seqno"], collection_id=_known(row["a_collection"]), fields=row["fields"])
+            | _of(row, "a")
+            | _of(row, "b")
+            for row in rows
+        ]
+
+    def _missing(self, lacks: str, has: str) -> list[DifferenceRow]:
+        rows = self._rows(
+            f"select r.*, {', '.join(f'u.{has}_{name}' for name in _OF_EVENT)} from"
+            f" (select *, row_number() over (partition by kind order by vbucket, uuid, first_seqno) as place from runs_{lacks}) r"
+            f" join unequal u on u.{lacks}_lacks and u.{has}_row = r.row where place <= {MOST}"
+        )
+        return [
+            _record(row["kind"], row, events=row["events"], first=row["first_seqno"], last=row["last_seqno"], lacks=lacks)
+            | {"collection_id": _known(row[f"{has}_collection"]), f"{lacks}_connection": row["connection"]}
+            | _of(row, has)
+            for row in rows
+        ]
+
+    def _filters(self) -> list[DifferenceRow]:
+        return [_record("filter", row) for row in self._rows(queries.FILTERS)]
+
+    def _snapshots(self) -> list[DifferenceRow]:
+        return [_record("snapshot", row, first=row["first"], last=row["last"]) for row in self._rows(queries.SNAPSHOTS.format(loss=w.LOSS))]
+
+    def _add_keys(self, rows: Sequence[DifferenceRow], numbers: Sequence[int]) -> None:
+        for name, side in self._sides.items():
+            row_numbers = [row[f"{name}_row"] for row in rows if row[f"{name}_row"] is not None and row["key"] is None]
+            if not row_numbers:
+                continue
+            self._database.register("wanted", pa.table({"row": pa.array(sorted(set(row_numbers)), pa.int64())}))
+            reader = pa.RecordBatchReader.from_batches(pa.schema([("row", pa.int64()), ("key_text", pa.string())]), side.keys(numbers))
+            self._database.register("given", reader)
+            key_of_row = dict(self._database.execute("select row, key_text from given semi join wanted using (row)").fetchall())
+            for row in rows:
+                row["key"] = row["key"] if row["key"] is not None else key_of_row.get(row[f"{name}_row"])
+
+
+_OF_EVENT = ("opcode", "collection", "cas", "datatype", "row", "time", "connection")
+"""What is recorded of an event that the other side lacks."""
+
+
+def _record(
+    kind: str,
+    row: DifferenceRow,
+    *,
+    first: int | None = None,
+    last: int | None = None,
+    events: int | None = None,
+    lacks: str | None = None,
+    **more: Any,
+) -> DifferenceRow:
+    record: DifferenceRow = {column.name: None for column in DIFFERENCES.columns}
+    return record | {
+        "kind": kind,
+        "verdict": VERDICT_OF[kind],
+        "vbucket": row["vbucket"],
+        "vbucket_uuid": row.get("uuid") or None,
+        "lacks": lacks,
+        "first_seqno": first,
+        "last_seqno": first if last is None else last,
+        "events": events,
+        "evidence": evidence(kind, lacks, row),
+        **more,
+    }
+
+
+def _of(row: DifferenceRow, side: str) -> DifferenceRow:
+    """Returns what one side's event is, and where it stands, as columns of a record."""
+    columns = {f"{side}_{name}": row[f"{side}_{name}"] for name in ("cas", "connection", "row", "time")}
+    return columns | {f"{side}_name": opcode_name(row[f"{side}_opcode"]), f"{side}_datatype": list(DATATYPE_NAMES[row[f"{side}_datatype"]])}
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
+
+
+def _logs(a: ComparisonSide, b: ComparisonSide) -> tuple[dict[str, list[Log]], dict[str, int], set[int]]:
+    """Returns the logs by which the sides are compared, and what is assumed of them.
+
+    These are: the log of every stream of each side; for each side the number of vbuckets with a stream whose own log was not captured; and
+    those of these vbuckets that have several logs to choose from.
+    """
+    newest_logs = {side.name: newest(side.places, side.logs) for side in (a, b)}
+    different: dict[int, set[Log]] = {}
+    for side in (a, b):
+        for number, log in side.logs.items():
+            different.setdefault(int(side.places[number]), set()).add(log)
+    side_logs, assumed, doubted = {}, {}, set()
+    for side, other_side in ((a, b), (b, a)):
+        streams, strange, logs = side.streams, set[int](), list[Log]()
+        may_deliver = np.isin(streams.answer, (w.A_ACCEPTED, w.A_UNKNOWN)).tolist()
+        for number, vbucket in enumerate(side.places.tolist()):
+            told_log = side.logs.get(number)
+            if told_log is None and may_deliver[number]:
+                strange.add(vbucket)
+            logs.append(told_log or newest_logs[side.name].get(vbucket) or newest_logs[other_side.name].get(vbucket, UNKNOWN))
+        side_logs[side.name], assumed[side.name] = logs, len(strange)
+        doubted |= {vbucket for vbucket in strange if len(different.get(vbucket, ())) > 1}
+    return side_logs, assumed, doubted

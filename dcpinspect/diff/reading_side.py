@@ -1,0 +1,323 @@
+"""One of the two readings: its events in files, and what its streams, gaps and snapshots say of the events that it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dcpinspect.capture.open import Capture, open_capture
+from dcpinspect.diff.event_batches import event_batch
+from dcpinspect.diff.event_branches import Branch, Log, branches, logs_of, uuids
+from dcpinspect.diff.events_on_disk import Shelves
+from dcpinspect.kernels.structs import Ints
+from dcpinspect.protocol.column_types import Mask
+from dcpinspect.protocol.datatype import SNAPPY
+from dcpinspect.protocol.fields import bit_names
+from dcpinspect.protocol.flags import DISK, HISTORY, OPEN_FLAGS
+from dcpinspect.reading.reading import Reading
+from dcpinspect.reading.store.spool import Spool
+from dcpinspect.streams import words as w
+from dcpinspect.streams.disputes import EVERYTHING, Subscription, subscription
+from dcpinspect.streams.histories import AS_STORED, HAS_BODY, HAS_CAS, STATES
+from dcpinspect.streams.record_numbers import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.records import CUT_VALUE, Snapshots, Streams
+from dcpinspect.streams.session import Session
+from dcpinspect.streams.state import unbiased
+from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tracker import Tracker
+from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO
+from dcpinspect.streams.transitions import OPEN as RUNS
+from dcpinspect.streams.verdicts import Ends
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.select import Selection, within
+from dcpinspect.transport.reassembly import Reassembler
+
+BUCKET_SHIFT = 16
+"""Number of bits of a place that hold the vbucket."""
+ANSWERS = 1 << 18
+"""Number of answers whose times are remembered."""
+_SHOWS = ("JSON", "Snappy", "XATTR")
+"""Features of HELLO by which a value is shown in another form."""
+_HAS_PURGE = 4
+"""Bit of ``OptionalSeqnos.present``: the marker says up to where deletions were purged."""
+
+
+class AnswerTimes:
+    """How long the latest answers of a reading took."""
+
+    def __init__(self) -> None:
+        self._parts: list[Ints] = []
+        self._size = 0
+
+    def feed(self, batch: MessageBatch) -> None:
+        """Takes the next messages."""
+        rtt = batch.rtt_ns
+        rows = np.flatnonzero(np.ones(len(batch), dtype=np.bool_) if rtt.valid is None else rtt.valid)
+        if not len(rows):
+            return
+        self._parts.append(np.array([batch.connection[rows], batch.direction[rows], batch.stream_offset[rows], rtt.values[rows]], np.int64))
+        self._size += len(rows)
+        while self._size - self._parts[0].shape[1] > ANSWERS:
+            self._size -= self._parts.pop(0).shape[1]
+
+    def of(self, connection: int, direction: int) -> tuple[Ints, Ints]:
+        """Returns (stream offset, nanoseconds) of each answer in one direction of a connection."""
+        found = np.concatenate([np.empty((4, 0), np.int64), *self._parts], axis=1)
+        mine = (found[0] == connection) & (found[1] == direction)
+        return found[2][mine], found[3][mine]
+
+
+class ComparisonSide:
+    """What one side has. Memory grows with its streams, snapshots and gaps; events are in files of ``spool``."""
+
+    def __init__(self, name: str, reading: Reading, spool: Spool) -> None:
+        """``name``: a or b. ``reading`` must track streams; it is read by ``read``."""
+        self.name = name
+        self.reading = reading
+        self.events = Shelves(name, spool)
+        self.streams = Streams.zeros(0)
+        self.logs: dict[int, Log] = {}
+        """Log of each stream whose log was captured."""
+        self.places = np.zeros(0, dtype=np.int64)
+        """Place of each stream: its vbucket, and above BUCKET_SHIFT the number of its bucket."""
+        self.answers = AnswerTimes()
+        self._wanted = Selection()
+        self._copies: Collection[int] = ()
+        """Connections that show what another one shows: they are not compared, unless the user asks for them."""
+
+    @property
+    def files(self) -> list[str]:
+        """Names of the captures."""
+        return [file.name for file in self.reading.capture.files]
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the captures can be read again."""
+        return self.reading.capture.size is not None
+
+    @property
+    def transport(self) -> Reassembler:
+        """The reassembler, which knows the sequence numbers of the connections."""
+        return self.reading.engine.transport
+
+    def packets(self) -> Capture:
+        """Opens the captures once more, to read their packets."""
+        return open_capture(self.files)
+
+    @property
+    def compared_links(self) -> list[Link]:
+        """The connections that are compared."""
+        links, ranges = self.reading.links, self._wanted.connections
+        return [link for link in links if link.number not in self._copies and (not ranges or any(link.number in one for one in ranges))]
+
+    @property
+    def tracker(self) -> Tracker:
+        """The tracker, which knows the streams."""
+        assert self.reading.tracker is not None, "a side tracks streams"
+        return self.reading.tracker
+
+    def read(self, wanted: Selection) -> None:
+        """Reads to the end; ``wanted``: the events that are compared. Raises CaptureError, SpoolError."""
+        self._wanted = wanted
+        with self.reading, self.events:
+            for batch in self.reading:
+                self.answers.feed(batch)
+                self.events.put(event_batch(batch, self.tracker.state, wanted, self.reading.redactor))
+        ranges = wanted.connections
+        self._copies = [one for one in self.tracker.left_out(self.reading.links) if not any(one in asked for asked in ranges)]
+        self.tracker.counts_copies = True  # tables here have all streams, under the numbers that events have
+        self.streams = self.tracker.state.known.streams
+        self.logs = logs_of(self.streams, self.tracker.conversation.logs)
+        self.places = self.streams.vbucket.astype(np.int64)
+
+    @property
+    def buckets(self) -> list[str | None]:
+        """The bucket of each stream, or None if it is not known."""
+        sessions = self.tracker.conversation.sessions
+        by_connection = {number: session.bucket for number, session in sessions.items()}
+        return [by_connection.get(number) for number in self.streams.connection.tolist()]
+
+    def name_buckets(self, numbers: Mapping[str, int]) -> None:
+        """Numbers the places of streams such that vbuckets of different buckets differ; 0 stands for an unknown bucket."""
+        of_stream = np.array([numbers.get(name, 0) if name is not None else 0 for name in self.buckets], dtype=np.int64)
+        self.places = self.streams.vbucket.astype(np.int64) | of_stream << BUCKET_SHIFT
+
+    def event_batches(self, logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[Any]:
+        """Yields the events of these files, without their keys, with their branches; ``logs``: the log of every stream."""
+        shows = self._shows()
+        counts = ~np.isin(self.streams.connection, list(self._copies))
+        for batch in self.events.batches(numbers):
+            if self._copies:
+                batch = batch.filter(pa.array(counts[batch.column("stream").to_numpy()]))
+            stream = batch.column("stream").to_numpy().astype(np.int64)
+            opcode = batch.column("opcode").to_numpy()
+            datatype = batch.column("datatype").to_numpy()
+            more = {
+                "uuid": pa.array(uuids(stream, batch.column("seqno").to_numpy(), logs)),
+                "state": pa.array(STATES[opcode].astype(np.uint8)),
+                "has_cas": pa.array(np.isin(opcode, HAS_CAS) & (batch.column("cas").to_numpy() != 0)),
+                "has_body": pa.array(np.isin(opcode, HAS_BODY)),
+                "is_packed": pa.array(datatype & SNAPPY != 0),
+                "shows": pa.array(shows[stream]),
+            }
+            more["vbucket"] = pa.array(self.places[stream], pa.uint32())
+            kept = [name for name in batch.schema.names if name not in ("key_text", "vbucket")]
+            yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in kept), *more.values()], names=[*kept, *more])
+
+    def keys(self, numbers: Iterable[int]) -> Iterator[Any]:
+        """Yields row and key of every event of these files."""
+        for batch in self.events.batches(numbers):
+            yield batch.select(["row", "key_text"])
+
+    # -- tables -----------------------------------------------------------------------------------------
+
+    def tables(self, logs: Sequence[Log]) -> dict[str, Any]:
+        """Returns all tables by name; each row has its vbucket. ``logs``: the log of every stream."""
+        return {
+            "branches": self.branch_table(logs),
+            "streams": self.stream_table(),
+            "gaps": self.gap_table(),
+            "snapshots": self.snapshot_table(),
+        }
+
+    def branch_table(self, logs: Sequence[Log]) -> Any:
+        """Returns the branches of every stream that may have events."""
+        known = self._may_deliver()
+        rows = [one for one in branches(self.places, dict(enumerate(logs))) if known[one.stream]]
+        kinds = (pa.int32(), pa.uint32(), pa.uint64(), pa.uint64(), pa.uint64())
+        columns = [[one[place] for one in rows] for place in range(len(kinds))]
+        return pa.table([pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)], names=list(Branch._fields))
+
+    def _may_deliver(self) -> Mask:
+        """Returns which streams are compared and may have delivered events: the server did not refuse them."""
+        streams = self.streams
+        found: Mask = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~np.isin(streams.connection, list(self._copies))
+        for column, ranges in ((streams.connection, self._wanted.connections), (streams.vbucket, self._wanted.vbuckets)):
+            if ranges:
+                found = found & within(column, ranges)
+        return found
+
+    def stream_table(self) -> Any:
+        """Returns every stream: up to where it accounts for its seqnos, how it ended, and what it was asked to show."""
+        streams, links = self.streams, {link.number: link for link in self.reading.engine.links}
+        ends = Ends.of(self.tracker.state.known, links, {})
+        connections = self.tracker.state.known.connections
+        losses = connections.losses.array[streams.connection, np.maximum(connections.producer[streams.connection], 0)]
+        asked = streams.request.form > 0
+        has_seqno = streams.seen > 0
+        first, last = unbiased(streams.first), unbiased(streams.last)
+        begin = np.where(asked, unbiased(streams.request.start), np.where(has_seqno, first - (first > 0), 0))
+        reached = np.where(streams.has_position != 0, unbiased(streams.position), np.where(has_seqno, last, begin))
+        asks = [self._subscription(number) for number in range(len(streams))]
+        columns = {
+            "stream": pa.array(np.arange(len(streams)), pa.int32()),
+            "vbucket": pa.array(self.places, pa.uint32()),
+            "connection": pa.array(streams.connection, pa.int32()),
+            "is_asked": pa.array(asked),
+            "began": pa.array(begin, pa.uint64()),
+            "reached": pa.array(np.maximum(begin, reached), pa.uint64()),
+            "asked_end": pa.array(unbiased(streams.request.end), pa.uint64(), mask=~asked),
+            "is_lost": pa.array(ends.is_lost | (losses != streams.position_losses)),
+            "has_ended": pa.array((streams.finished.row > 0) | ends.is_closed),
+            "open_row": pa.array(streams.opened.row),
+            "collections": pa.array(
+                [None if one.collections is None else sorted(one.collections - EVERYTHING) for one in asks], pa.list_(pa.int64())
+            ),
+            "has_all": pa.array([one.collections is not None and one.collections >= EVERYTHING for one in asks], pa.bool_()),
+            "system_events": pa.array([one.system_events for one in asks], pa.bool_()),
+            "prepares": pa.array([one.prepares for one in asks], pa.bool_()),
+            "deletions": pa.array([one.deletions for one in asks], pa.bool_()),
+            "asks": pa.array(self._requests(), pa.string()),
+        }
+        return pa.table(columns).filter(pa.array(self._may_deliver()))
+
+    def _session(self, stream: int) -> Session:
+        return self.tracker.conversation.sessions.get(int(self.streams.connection[stream])) or Session()
+
+    def _subscription(self, stream: int) -> Subscription:
+        row, conversation = self.streams[stream], self.tracker.conversation
+        of = self.tracker.state.connections[int(row.connection)]
+        is_whole = bool(of.is_known) and not of.losses[0] and not of.losses[1]
+        filter_ = conversation.filters[row.request.filter] if row.request.filter >= 0 else None
+        asked = bool(row.request.form > 0 and row.request.filter != CUT_VALUE)
+        return subscription(self._session(stream), filter_, is_asked=asked, is_whole=is_whole)
+
+    def _requests(self) -> list[str | None]:
+        """Returns what each request asks for besides seqnos, in words; None if the request, or the open, was not captured."""
+        values: Mapping[int, Any] = dict(enumerate(self.tracker.conversation.filters))
+        found: list[str | None] = []
+        for number, (form, filter_) in enumerate(
+            zip(self.streams.request.form.tolist(), self.streams.request.filter.tolist(), strict=True)
+        ):
+            flags = self._session(number).open_flags
+            if not form or filter_ == CUT_VALUE or flags is None:
+                found.append(None)
+                continue
+            value = values.get(filter_) or {}
+            named = [
+                f"{name} {' '.join(map(str, value[name])) if isinstance(value[name], list) else value[name]}"
+                for name in _FILTERS
+                if name in value
+            ]
+            found.append(f"{'; '.join(named) or 'all collections'} (opened with {', '.join(bit_names(OPEN_FLAGS, flags)) or 'no flags'})")
+        return found
+
+    def _shows(self) -> npt.NDArray[np.int32]:
+        """Returns a number for the form in which each stream is shown values; -1 if it is not known."""
+        found = np.full(max(1, len(self.streams)), -1, dtype=np.int32)
+        for number in range(len(self.streams)):
+            session = self._session(number)
+            if session.open_flags is not None and session.features is not None:
+                bits = sum(1 << place for place, name in enumerate(_SHOWS) if name in session.features)
+                found[number] = (session.open_flags & AS_STORED) | bits << 16
+        return found
+
+    def gap_table(self) -> Any:
+        """Returns every gap, with its cause."""
+        gaps = self.tracker.tables(self.reading.engine.links).all_gaps
+        return pa.table(
+            {
+                "stream": pa.array(gaps.stream, pa.int32()),
+                "vbucket": pa.array(self.places[gaps.stream], pa.uint32()),
+                "after": pa.array(unbiased(gaps.after), pa.uint64()),
+                "before": pa.array(unbiased(gaps.before), pa.uint64()),
+                "cause": pa.array(np.asarray(gaps.cause).astype(np.int8)),
+                "snapshot": pa.array(gaps.snapshot, pa.int32()),
+            }
+        )
+
+    def snapshot_table(self) -> Any:
+        """Returns every snapshot: the seqnos that it stands for, and whether all of it came."""
+        state = self.tracker.state
+        snapshots: Snapshots = state.known.snapshots
+        has_range = snapshots.layout > UPR_LAYOUT
+        before = np.where(snapshots.has_before != 0, unbiased(snapshots.before), np.uint64(2**64 - 1))
+        start = unbiased(snapshots.start)
+        low = np.minimum(np.where(has_range, start - (start > 0), before), before)
+        oso_end = np.maximum(unbiased(snapshots.last), np.where(snapshots.has_advanced != 0, unbiased(snapshots.advanced), np.uint64(0)))
+        complete = np.isin(snapshots.state, (COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO))
+        return pa.table(
+            {
+                "snapshot": pa.array(np.arange(len(snapshots)), pa.int32()),
+                "stream": pa.array(snapshots.stream, pa.int32()),
+                "vbucket": pa.array(self.places[snapshots.stream], pa.uint32()),
+                "index": pa.array(snapshots.index, pa.int32()),
+                "low": pa.array(low, pa.uint64()),
+                "start": pa.array(start, pa.uint64(), mask=~has_range),
+                "high": pa.array(np.where(has_range, unbiased(snapshots.end), oso_end), pa.uint64()),
+                "is_complete": pa.array(complete & (snapshots.is_tainted == 0)),
+                "is_tainted": pa.array(snapshots.is_tainted != 0),
+                "runs": pa.array(snapshots.state == RUNS),
+                "is_partial": pa.array((snapshots.layout == OSO_LAYOUT) | ((snapshots.flags & DISK) != 0) | (snapshots.index <= 1)),
+                "has_history": pa.array((snapshots.flags & HISTORY) != 0),
+                "is_disk": pa.array((snapshots.flags & DISK) != 0),
+                "purge": pa.array(unbiased(snapshots.seqnos.purge), pa.uint64(), mask=(snapshots.seqnos.present & _HAS_PURGE) == 0),
+            }
+        )
+
+
+_FILTERS = ("collections", "scope")

@@ -1,0 +1,153 @@
+"""Rules about seqnos that did not come: gaps that nothing explains, and items that had to come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+
+from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.costs import LOST, Cost
+from dcpinspect.findings.finding import MessagePlace, Occurrence, ranges
+from dcpinspect.findings.heaps import SHOWN
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.message import Severity
+from dcpinspect.streams.changes import key_text
+from dcpinspect.streams.gaps import Missing
+from dcpinspect.streams.records import Gap, Gaps
+from dcpinspect.streams.server_reports import At
+
+RULES = (
+    Rule(
+        "gap-in-history-snapshot",
+        "snapshot",
+        "warning",
+        "seqnos are missing between two events of a snapshot with history, which has every change; a note for consumers from which"
+        " prepares,"
+        " modify events or other collections are hidden",
+        "streams of some collections only; collections that keep no history; after a hole",
+        "compare with a stream from 0, and report it with the producer's version; a consumer that wants every change did not get some",
+        whose="producer",
+        cost=Cost("vbucket", "has a gap in its history", "have gaps in their history"),
+    ),
+    Rule(
+        "item-missing",
+        "snapshot",
+        "error",
+        "another stream of the same vbucket and branch delivered a change, and this stream delivered neither the "
+        "change nor a later one of the document, although its snapshot is complete. In a first snapshot, or one from "
+        "disk, this counts only for the latest change of the document up to the snapshot's end",
+        "another branch of the vbucket; changes that the consumer did not ask for, or may not see; changes that "
+        "compaction may have purged; changes that a newer one may replace after the end of the other stream; after a "
+        "hole",
+        "compare both rows and the failover logs, and report them with the producer's version; the consumer did not get this change",
+        whose="producer",
+        cost=LOST,
+    ),
+    Rule(
+        "gap-unexplained",
+        "capture",
+        "note",
+        "seqnos are missing and no cause fits; the messages before or after have no marker, or a marker without a range",
+        "after a hole; streams whose beginning was not captured; gaps before a message with a more specific finding",
+        "look at the messages before and after it with 'dcpinspect timeline --vbucket N --messages'",
+        whose="unknown",
+    ),
+)
+
+MOST_SEQNOS = 1000
+"""Greatest number of missing seqnos that a finding lists; it counts all of them."""
+
+
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """Yields all occurrences. Of gaps that only differ by place, those that are shown are yielded, with the number of the others."""
+    context, gaps = finished.context, finished.tables.all_gaps
+    unexplained = gaps.unexplained
+    in_history = gaps.table[unexplained.in_history]
+    seeing = [number for number in context.by_number if context.session(number).sees_every_seqno]
+    is_hidden = ~np.isin(context.streams.connection[in_history.stream], seeing)
+    yield from _bulk(context, in_history[~is_hidden], "gap-in-history-snapshot", "warning", _in_history)
+    yield from _bulk(context, in_history[is_hidden], "gap-in-history-snapshot", "note", _in_history)
+    yield from _bulk(context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause)
+    missing = groupby(sorted(unexplained.missing, key=_between), key=_between)
+    yield from (_missing(context, list(ones), with_keys=finished.with_keys) for _, ones in missing)
+
+
+def _between(missing_event: Missing) -> tuple[int, int]:
+    """Returns the stream that lacks events, and the one that has them."""
+    return missing_event.stream, missing_event.other
+
+
+def _missing(context: Context, ones: list[Missing], *, with_keys: bool) -> Occurrence:
+    """Returns the occurrence of all events that one stream lacks and another one has."""
+    first = ones[0]
+    seqnos = sorted(plain(seqno) for missing_event in ones for seqno in missing_event.seqnos)
+    if len(seqnos) == 1:
+        missing_text = f"{f'{key_text(first.event)} ' if with_keys else ''}seqno {seqnos[0]} was"
+    else:
+        missing_text = f"{len(seqnos)} documents, seqnos {ranges(seqnos)}, were"
+    message = f"{missing_text} sent to {elsewhere(context, first.stream, first.other)}, not here"
+    gap_places = [
+        context.marker(missing_event.snapshot)
+        if missing_event.gap is None
+        else context.at(missing_event.stream, At.of(missing_event.gap.ends))
+        for missing_event in ones
+    ]
+    other_places = [context.at(missing_event.other, At.of(missing_event.event.place)) for missing_event in ones]
+    evidence = [message_place for pair in zip(gap_places[:SHOWN], other_places, strict=False) for message_place in pair]
+    missing_documents = occurrence(
+        context, first.stream, "item-missing", "error", message, evidence, seqnos=tuple(seqnos[:MOST_SEQNOS]), count=len(seqnos)
+    )
+    return replace(missing_documents, rows=[message_place.row for message_place in gap_places])
+
+
+def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity, words: Callable[[int, int], str]) -> Iterator[Occurrence]:
+    """Yields, for each vbucket, stream-id and connection, the first gaps and the last one, which counts for those between."""
+    stream = gaps.stream
+    keys = [column[stream] for column in (context.streams.connection, context.streams.vbucket, context.streams.sid)]
+    order = np.lexsort((gaps.after, gaps.ends.row, *keys))
+    changes = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
+    for numbers in np.split(order, np.flatnonzero(changes) + 1) if len(gaps) else ():
+        shown_gaps = numbers if len(numbers) <= SHOWN else [*numbers[:SHOWN], numbers[-1]]
+        for index, number in enumerate(shown_gaps):
+            gap = gaps[number]
+            after, before = plain(gap.after), plain(gap.before)
+            evidence = (context.at(gap.stream, At.of(message_place)) for message_place in (gap.ends, gap.begins))
+            other_rows = gaps.ends.row[numbers[SHOWN:]] if index == SHOWN else ()
+            gap_occurrence = _occurrence(context, rule, severity, words(after, before), gap, *evidence, seqnos=(after, before))
+            yield replace(gap_occurrence, count=len(other_rows), rows=other_rows) if len(other_rows) else gap_occurrence
+
+
+def _occurrence(
+    context: Context, rule: str, severity: Severity, message: str, gap: Gap, *evidence: MessagePlace, seqnos: tuple[int, ...]
+) -> Occurrence:
+    stream = context.streams[gap.stream]
+    sid = stream.sid if stream.sid >= 0 else None
+    return Occurrence(rule, severity, message, stream.connection, evidence, stream.vbucket, sid, seqnos=seqnos)
+
+
+def _seqnos(after: int, before: int) -> str:
+    width = before - after - 1
+    return "1 seqno" if width == 1 else f"{width} seqnos"
+
+
+def _in_history(after: int, before: int) -> str:
+    return f"{_seqnos(after, before)} missing in a history snapshot"
+
+
+def _without_cause(after: int, before: int) -> str:
+    return f"{_seqnos(after, before)} missing between {after} and {before}, no cause fits"
+
+
+def elsewhere(context: Context, stream: int, other_stream: int) -> str:
+    """Names the stream that something was sent on, for readers who look at another stream."""
+    own_row, other_row = context.streams[stream], context.streams[other_stream]
+    if own_row.connection != other_row.connection:
+        return f"connection {other_row.connection}"
+    return f"stream-id {other_row.sid}" if own_row.sid != other_row.sid else f"stream #{other_row.ordinal}"
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

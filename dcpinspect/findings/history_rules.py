@@ -1,0 +1,478 @@
+"""Rules about the branch of history that clients name: repeated rollbacks, the wrong entry of the log, no entry at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import zip_longest
+
+import numpy as np
+
+from dcpinspect.findings.cases import duration
+from dcpinspect.findings.clients import Clients
+from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.costs import Cost
+from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.heaps import SHOWN
+from dcpinspect.findings.positions import WRONG_UUIDS, wrong_position
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.message import Severity
+from dcpinspect.streams import words as w
+from dcpinspect.streams.grouping import Groups
+from dcpinspect.streams.records import LEAST, UNREAD_SEQNO, Stream
+from dcpinspect.streams.transitions import ENDED, STREAMING
+
+MOST_ROUNDS = 8
+"""Number of rounds of a loop whose messages are named, besides the last one."""
+_MASK = 2**64 - 1
+_END_ROLLBACK = 6
+
+RULES = (
+    Rule(
+        "rollback-loop",
+        "stream",
+        "error",
+        "a consumer is rolled back to the same seqno again, after an accepted stream or with the same request; or three "
+        "times in a row to a seqno that is not lower; or its stream ends twice with reason rollback, and it does not "
+        "ask from a higher seqno in between",
+        "a chain of rollbacks, each to a lower seqno; a producer whose history has changed in between",
+        "use the request that 'dcpinspect rollbacks' shows; each round sends everything again",
+        ("purge", "uuid", "stream-end", "repeated"),
+        ("couchbase/sync_gateway#6170", "MB-27604", "MB-27800", "MB-56084"),
+        whose="consumer",
+        cost=Cost("client", "loops", "loop", lasts=True),
+    ),
+    Rule(
+        "wrong-failover-entry",
+        "stream",
+        "warning",
+        "a consumer is rolled back twice; the second request has a uuid that is not the newest branch at or below its "
+        "start in the consumer's failover log",
+        "first requests, which have the branch of their data; consumers that have no failover log yet",
+        "take the newest entry of the failover log whose seqno is at or below the start",
+        ("not-in-log", "older-branch"),
+        ("couchbase/sync_gateway#6170", "GOCBC-1401"),
+        whose="consumer",
+        cost=Cost("vbucket", "was asked for on the wrong branch", "were asked for on the wrong branch"),
+    ),
+    Rule(
+        "unknown-vbucket-uuid",
+        "stream",
+        "warning",
+        "a consumer is rolled back to 0, and its uuid is in no failover log of the capture; a note if the consumer went on, and was"
+        " sent no log of the vbucket before, because its uuid may be older than the capture",
+        "uuid 0; no failover log of the vbucket is in the capture; consumers that already have a failover log; consumers of which "
+        "something was not captured; no vbucket of the connection has a common history",
+        "start again from 0; the checkpoint is from another bucket, from a branch that the producer has lost, or is wrong",
+        WRONG_UUIDS,
+        ("couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
+        whose=dict.fromkeys(WRONG_UUIDS, "consumer"),
+        cost=Cost("vbucket", "was asked for with an unknown uuid", "were asked for with an unknown uuid"),
+    ),
+    Rule(
+        "no-common-history",
+        "stream",
+        "warning",
+        "all requests of a connection that resume, for two vbuckets or more, are rolled back to 0, and no later "
+        "failover log has their uuids",
+        "one of them is accepted, or rolled back to another seqno; no failover log comes later",
+        "start again from 0; the bucket was created again, was flushed, or is in another cluster",
+        reports=("couchbase/sync_gateway#1198", "couchbase/sync_gateway#1104"),
+        whose="unknown",
+        cost=Cost("vbucket", "has no common history", "have no common history"),
+    ),
+)
+
+_ADVICE = {
+    "purge": "set control max_marker_version to 2.2 and resume with the purge seqno, or ask with ignore-purged-tombstones",
+    "uuid": "take the uuid of the newest entry of the failover log at or below the start",
+    "stream-end": "negotiate collections in HELLO; without them, the producer cannot stream the vbucket to the consumer",
+    "repeated": "discard what is above the rollback seqno before asking again, from there",
+}
+
+
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """Yields all occurrences, client by client."""
+    context = finished.context
+    rolled, ended = _are_rollbacks(context), _ended_for_rollback(context)
+    for numbers in context.of_client.having(rolled | ended, 2):
+        yield from _all_loops(context, numbers, rolled, ended)
+    clients = Clients(context)
+    no_common = list(_no_common_history(context))
+    explained = {number for _, numbers in no_common for number in numbers}
+    yield from (occurrence_of for occurrence_of, _ in no_common)
+    for numbers in context.of_client.having(rolled):
+        for index, number in enumerate(numbers):
+            if not rolled[number]:
+                continue
+            before = numbers[index - 1] if index else -1
+            wrong = _wrong_entry(context, clients, number, before) if before >= 0 and rolled[before] else None
+            if wrong is not None:
+                yield wrong
+            elif number not in explained:
+                yield from _unknown_uuid(context, clients, number)
+
+
+def loops(context: Context) -> Iterator[Sequence[int]]:
+    """Yields the stream requests of each rollback-loop."""
+    are_rollbacks = _are_rollbacks(context)
+    for numbers in context.of_client.having(are_rollbacks, 2):
+        yield from _loops(context, InOrder(context, numbers), [number for number in numbers if are_rollbacks[number]])
+
+
+def _all_loops(context: Context, numbers: Sequence[int], are_rollbacks: Mask, are_ended: Mask) -> Iterator[Occurrence]:
+    """Yields the loops of one client and vbucket."""
+    rolled = [number for number in numbers if are_rollbacks[number]]
+    ended = [number for number in numbers if are_ended[number]]
+    if len(rolled) > 1 or len(ended) > 1:
+        in_order = InOrder(context, numbers)
+        several = list(_loops(context, in_order, rolled))
+        for rounds, then in zip_longest(several, several[1:]):
+            yield _of_loop(context, in_order, rounds, then[0] if then else None)
+        yield from _end_loop(context, in_order, ended)
+
+
+def _are_rollbacks(context: Context) -> Mask:
+    streams = context.streams
+    mask: Mask = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0) & (streams.rollback != UNREAD_SEQNO)
+    return mask
+
+
+def _ended_for_rollback(context: Context) -> Mask:
+    streams = context.streams
+    mask: Mask = (streams.state == ENDED) & (streams.reason == _END_ROLLBACK) & (streams.request.form > 0)
+    return mask
+
+
+def _wrong_entry(context: Context, clients: Clients, number: int, previous: int) -> Occurrence | None:
+    """Returns an occurrence if a request names the wrong entry. ``previous``: the client's stream before, which was rolled back."""
+    row = context.streams[number]
+    uuid, start = int(row.request.uuid) & _MASK, plain(row.request.start)
+    if not uuid or row.request.start > context.streams.rollback[previous]:
+        return None
+    bucket = context.logs.origins[int(row.connection)][1]
+    request_place = int(row.opened.time), int(row.opened.row)
+    sent = context.sent(number)
+    sent_before = sent.place(*request_place, side="left")
+    log = next(
+        (sent[log_index] for log_index in range(sent_before - 1, -1, -1) if context.logs.origins[sent[log_index].connection][1] == bucket),
+        None,
+    )
+    right = log.newest_below(start) if log is not None else None
+    if log is None or right is None or right == uuid:
+        return None
+    told_ns = log.at.time_ns
+    is_heard = clients.may_have_heard(log.connection, told_ns, request_place[0])
+    if is_heard or clients.may_have_said(log.connection, told_ns, request_place[0], vbucket=int(row.vbucket)):
+        return None  # another log, or the request is missing that tells whose log it is
+    message = f"used uuid 0x{uuid:016x}; the log of row {log.at.row} gives 0x{right:016x} for {start}"
+    return occurrence(
+        context,
+        number,
+        "wrong-failover-entry",
+        "warning",
+        message,
+        (context.request(number), context.log_place(log), context.answer(number), context.answer(previous)),
+        cause="older-branch" if log.has(uuid) else "not-in-log",
+        next_=f"ask from {start} with uuid 0x{right:016x}, the newest entry of the failover log at or below the start",
+        seqnos=(start,),
+        shared="used uuids that the failover log does not have for their start",
+    )
+
+
+def _unknown_uuid(context: Context, clients: Clients, number: int) -> Iterator[Occurrence]:
+    row = context.streams[number]
+    uuid = int(row.request.uuid) & _MASK
+    if plain(row.rollback) or not uuid or context.logs.names(int(row.vbucket), uuid):
+        return
+    logs = context.logs.of(number)
+    if not logs or not logs.are_whole or not context.sent(number).are_whole or not clients.is_whole(int(row.connection)):
+        return  # a log that was not captured may name it
+    log = context.logs.nearest(number) or logs[-1]
+    # without a log that told the client better, the uuid may be right, and older than the capture: a failover may have lost its branch
+    is_older = not context.sent(number).place(int(row.opened.time), int(row.opened.row), side="left")
+    severity: Severity = "note" if is_older and clients.may_be_granted_after(number) else "warning"
+    entries = ", ".join(f"0x{entry_uuid:016x} from {seqno}" for entry_uuid, seqno in log.entries[:SHOWN])
+    more = ", …" if len(log.entries) > SHOWN else ""
+    message = f"uuid 0x{uuid:016x} is unknown to the producer (log: {entries}{more})"
+    evidence = (context.request(number), context.answer(number), context.log_place(log))
+    start = plain(row.request.start)
+    facts: dict[str, int | str] = {"asked": start, "uuid": f"0x{uuid:016x}"}
+    wrong, shared = wrong_position(context, clients, number, "unknown-uuid"), "uuids are unknown to the producer"
+    message, shared = (message, shared) if wrong is None else (f"{message}; {wrong.text}", f"{shared}; {wrong.shared}")
+    yield occurrence(
+        context,
+        number,
+        "unknown-vbucket-uuid",
+        severity,
+        message,
+        evidence,
+        cause=wrong.cause if wrong is not None else None,
+        seqnos=(start,),
+        shared=shared,
+        facts=facts,
+    )
+
+
+def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]]]:
+    """Yields occurrences, each with the requests that it is about."""
+    streams = context.streams
+    goes_on = (streams.request.form > 0) & (streams.request.uuid != 0) & (streams.request.start > LEAST)
+    are_rollbacks = _are_rollbacks(context)
+    for numbers in Groups([streams.connection], np.flatnonzero(goes_on)).having(are_rollbacks, 2):
+        connection, answers = int(streams.connection[numbers[0]]), streams.answer[numbers]
+        rolled = [number for number in numbers if are_rollbacks[number]]
+        vbuckets = sorted({int(streams.vbucket[number]) for number in rolled})
+        if connection not in context.clients or len(vbuckets) < 2 or (answers == w.A_ACCEPTED).any():
+            continue
+        if any(plain(streams.rollback[number]) for number in rolled):
+            continue
+        later = {number: context.logs.after(number) for number in rolled}
+        with_log = [number for number in rolled if later[number]]
+        if not with_log or not all(later[number].are_whole for number in with_log):
+            continue
+        if any(context.logs.names_after(number, int(streams.request.uuid[number]) & _MASK) for number in with_log):
+            continue
+        times = [int(streams.answered.time[number]) for number in rolled]
+        message = f"{len(vbuckets)} vbuckets rolled back to 0 in {duration((max(times) - min(times)) / 1e9)}: no uuid in common"
+        candidate_places = [
+            message_place for number in rolled[:SHOWN] for message_place in (context.request(number), context.answer(number))
+        ]
+        candidate_places.append(context.log_place(later[with_log[0]][0]))
+        evidence = tuple(message_place for message_place in candidate_places if message_place is not None)
+        yield (
+            Occurrence(
+                "no-common-history",
+                "warning",
+                message,
+                connection,
+                evidence,
+                vbuckets=tuple(vbuckets),
+                seqnos=(0,),
+                last_time_ns=max(times),
+                rows=_rows(streams.opened.row[rolled], streams.answered.row[rolled]),
+            ),
+            rolled,
+        )
+
+
+def _rows(*rows: RowNumbers) -> RowNumbers:
+    """Returns all rows that are known, in one array."""
+    all_rows = np.concatenate(rows)
+    return all_rows[all_rows > 0]
+
+
+class InOrder:
+    """The streams of one client and vbucket, in the order of their opening."""
+
+    def __init__(self, context: Context, numbers: Sequence[int]) -> None:
+        self.numbers = numbers
+        self.places: Mapping[int, int] = {number: index for index, number in enumerate(numbers)}
+        self._context = context
+        self._rows = context.streams[np.array(numbers, dtype=np.int64)]
+
+    def between(self, before: int, number: int) -> Sequence[int]:
+        """Returns the streams after ``before`` and before ``number``."""
+        return self.numbers[self.places[before] + 1 : self.places[number]]
+
+    @cached_property
+    def _repeated(self) -> RowNumbers:
+        """How many items came again on each stream and all later ones, although the client already had items that far."""
+        rows = self._rows
+        high, most = (_before(np.where(rows.seen > 0, values, LEAST)) for values in (rows.last, rows.items))
+        is_again = (rows.seen > 0) & (high > rows.request.start)
+        had = high.view(np.uint64) - rows.request.start.view(np.uint64)  # more than 63 bits may be needed
+        count = np.minimum(np.minimum(rows.items, most).astype(np.uint64), had).astype(np.int64)
+        return _onward(np.add, np.where(is_again, count, 0))
+
+    def repeated_since(self, number: int) -> int:
+        """Returns how many items streams after a stream delivered although the client already had items that far."""
+        index = self.places[number] + 1
+        return int(self._repeated[index]) if index < len(self.numbers) else 0
+
+    @cached_property
+    def _goes_on(self) -> tuple[RowNumbers, RowNumbers]:
+        """Of each stream and all later ones: the highest start from which one was accepted, and whether one still runs."""
+        rows, by_number = self._rows, self._context.by_number
+        is_accepted = rows.answer == w.A_ACCEPTED
+        start = np.where(is_accepted & (rows.request.form > 0), rows.request.start, LEAST)
+        runs = is_accepted & (rows.state <= STREAMING)
+        runs[runs] = [not by_number[connection].closed for connection in rows.connection[runs].tolist()]
+        return _onward(np.maximum, start), _onward(np.maximum, runs.astype(np.int64))
+
+    def goes_on_after(self, number: int, seqno: int) -> bool | None:
+        """Returns whether a stream after a stream was accepted from above a seqno; None if none was, but one still runs."""
+        index = self.places[number] + 1
+        if index == len(self.numbers):
+            return False
+        start, runs = self._goes_on
+        if start[index] > seqno:
+            return True
+        return None if runs[index] else False
+
+    def explained(self, context: Context, rounds: Sequence[int], to: int, until: int | None) -> list[int]:
+        """Returns the streams of a loop that led to a seqno, which is biased: its rounds, the requests denied between them, and later
+        rollbacks as far down.
+
+        ``until``: the stream before which the loop is over at the latest; None if it may go on until the end.
+        """
+        streams, between = context.streams, self.between(rounds[0], rounds[-1])
+        later = self.numbers[self.places[rounds[-1]] + 1 : len(self.numbers) if until is None else self.places[until]]
+        denied = [candidate for candidate in between if streams.answer[candidate] in (w.A_ROLLBACK, w.A_REFUSED)]
+        return [
+            *rounds,
+            *denied,
+            *(candidate for candidate in later if streams.answer[candidate] == w.A_ROLLBACK and streams.rollback[candidate] <= to),
+        ]
+
+
+def _loops(context: Context, in_order: InOrder, rolled: Sequence[int]) -> Iterator[Sequence[int]]:
+    rounds = list(rolled[:1])
+    for number in [*rolled[1:], None]:
+        if number is not None and _is_again(context, in_order, rounds[-1], number):
+            rounds.append(number)
+            continue
+        if _is_loop(context, in_order, rounds):
+            yield rounds
+        rounds = [number] if number is not None else []
+
+
+def _is_again(context: Context, in_order: InOrder, before: int, number: int) -> bool:
+    """Returns whether a rollback may be another round after the one before.
+
+    Its seqno must be no lower, and equal if a stream was accepted in between.
+    """
+    old, new = (int(context.streams.rollback[stream_number]) for stream_number in (before, number))
+    is_no_lower = new == old or (new > old and not _was_accepted(context, in_order, before, number))
+    return is_no_lower and not _is_other_history(context, before, number)
+
+
+def _was_accepted(context: Context, in_order: InOrder, before: int, number: int) -> bool:
+    return any(context.streams.answer[stream_number] == w.A_ACCEPTED for stream_number in in_order.between(before, number))
+
+
+def _is_other_history(context: Context, before: int, number: int) -> bool:
+    """Returns whether the server's newest branch had changed by the second of two requests."""
+    old, new = context.logs.nearest(before), context.logs.nearest(number)
+    return old is not None and new is not None and old.entries[:1] != new.entries[:1]
+
+
+def _asked(stream: Stream) -> tuple[int, ...]:
+    request = stream.request
+    return request.start, request.uuid, request.snapshot_start, request.snapshot_end, request.flags
+
+
+def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool:
+    if len(rounds) > 2:
+        return True
+    if len(rounds) < 2:
+        return False
+    streams = context.streams
+    first, second = (streams[number] for number in rounds)
+    is_same = _asked(first) == _asked(second)
+    return bool(first.rollback == second.rollback) and (is_same or _was_accepted(context, in_order, rounds[0], rounds[1]))
+
+
+def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int], then: int | None) -> Occurrence:
+    """Returns the occurrence of a loop. ``then``: the first round of the next one; None if there is none."""
+    last = rounds[-1]
+    rollback, to = context.rollbacks.of(last), plain(context.streams.rollback[last])
+    request = rollback.asked
+    assert request is not None  # a loop is made of requests that were captured
+    is_wrong = rollback.resume_uuid is not None and request.start <= to and request.uuid != rollback.resume_uuid
+    cause = (
+        "purge"
+        if rollback.why.cause == "purge"
+        else "uuid"
+        if rollback.why.cause in ("unknown-uuid", "no-uuid") or is_wrong
+        else "repeated"
+    )
+    times = [int(context.streams.answered.time[number]) for number in rounds]
+    again = in_order.repeated_since(rounds[0])
+    is_over = _is_over(context, in_order, rounds)
+    right = f"; for {to}, 0x{rollback.resume_uuid:016x}" if cause == "uuid" and rollback.resume_uuid is not None else ""
+    message = f"rolled back {len(rounds)} times to {to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
+    shown_streams = [last, *rounds[:-1][:MOST_ROUNDS]]
+    candidate_places = [message_place for number in shown_streams for message_place in (context.request(number), context.answer(number))]
+    loop = occurrence(
+        context,
+        last,
+        "rollback-loop",
+        "error",
+        message,
+        candidate_places,
+        cause=cause,
+        next_=f"{_ADVICE[cause]}{right}",
+        seqnos=(to,),
+        shared="rolled back again and again to the same seqno",
+        facts={"asked": request.start, "told": to, "times": len(rounds), "items sent again": again},
+        is_over=is_over,
+        explains=in_order.explained(context, rounds, int(context.streams.rollback[last]), last if is_over else then),
+    )
+    rows = _rows(context.streams.opened.row[rounds], context.streams.answered.row[rounds])
+    return replace(loop, rows=rows, time_ns=times[0])
+
+
+def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iterator[Occurrence]:
+    streams = context.streams
+    rounds = list(ended[:1])
+    for number in [*ended[1:], None]:
+        if number is not None and streams.request.start[number] <= streams.request.start[rounds[-1]]:
+            rounds.append(number)
+            continue
+        if len(rounds) > 1:
+            times = [int(streams.finished.time[stream_number]) for stream_number in rounds]
+            again = in_order.repeated_since(rounds[0])
+            spent = duration((times[-1] - times[0]) / 1e9)
+            message = f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again"
+            evidence = [
+                context.place(streams[stream_number], streams[stream_number].finished) for stream_number in (rounds[-1], *rounds[:2])
+            ]
+            is_bare = context.has_collections(int(streams.connection[rounds[-1]])) is False
+            advice = _ADVICE["stream-end" if is_bare else "repeated"]
+            shared = "ended for a rollback again and again"
+            is_over = _is_over(context, in_order, rounds)
+            to = int(streams.request.start[rounds[-1]])
+            explains = in_order.explained(context, rounds, to, rounds[-1] if is_over else number)
+            loop = occurrence(
+                context,
+                rounds[-1],
+                "rollback-loop",
+                "error",
+                message,
+                evidence,
+                cause="stream-end",
+                next_=advice,
+                seqnos=(plain(streams.request.start[rounds[-1]]),),
+                shared=shared,
+                explains=explains,
+                facts={"asked": plain(streams.request.start[rounds[-1]]), "times": len(rounds), "items sent again": again},
+                is_over=is_over,
+            )
+            yield replace(loop, rows=_rows(streams.finished.row[rounds]), time_ns=times[0])
+        rounds = [number] if number is not None else []
+
+
+def _is_over(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool | None:
+    """Returns whether a loop has ended: the client could go on from above the seqno that it was rolled back to. None: a stream still
+    runs."""
+    streams = context.streams
+    to = max(int(streams.rollback[number]) if streams.answer[number] == w.A_ROLLBACK else LEAST for number in rounds)
+    return in_order.goes_on_after(rounds[-1], max(to, LEAST))
+
+
+def _onward(add: np.ufunc, values: RowNumbers) -> RowNumbers:
+    """Returns what each value and all later ones make together."""
+    accumulated: RowNumbers = add.accumulate(values[::-1])[::-1]
+    return accumulated
+
+
+def _before(values: RowNumbers) -> RowNumbers:
+    """Returns the greatest of the values before each one."""
+    return np.append(LEAST, np.maximum.accumulate(values)[:-1])
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

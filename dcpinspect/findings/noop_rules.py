@@ -1,0 +1,222 @@
+"""Rules about noops, by which producers and consumers know that the other one is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dcpinspect.findings.cases import duration
+from dcpinspect.findings.context import Context
+from dcpinspect.findings.costs import Cost
+from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
+from dcpinspect.findings.rule import ACKNOWLEDGED, GOES_ON, SILENT, Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.message import Severity
+from dcpinspect.streams.connections import noop_interval
+from dcpinspect.streams.examples import Examples
+from dcpinspect.streams.noop_peers import Heard, Peer, patience
+from dcpinspect.streams.noops import NoopExamples, Noticed
+from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.tcp_facts import Link
+
+RULES = (
+    Rule(
+        "noop-unanswered",
+        "noop",
+        "warning",
+        "a noop has no answer within its interval, 5 s at most; an error if the producer then closes the connection",
+        "answers with another opaque; less than 2 s, or than ten times the slowest answer before; after a hole on the consumer's side, "
+        "or without any message of the consumer",
+        "answer noops at once, and do not wait for data to be processed",
+        reports=("couchbaselabs/dcp-documentation#26", "couchbaselabs/dcp-documentation#35"),
+        needs=("noops",),
+        causes=(GOES_ON, ACKNOWLEDGED, SILENT),
+        whose={GOES_ON: "consumer", ACKNOWLEDGED: "consumer", SILENT: "unknown"},
+        cost=Cost("connection", "does not answer noops", "do not answer noops"),
+    ),
+    Rule(
+        "noop-overlap",
+        "noop",
+        "warning",
+        "a noop is sent while the one before has no answer",
+        "an answer that is late by no more than earlier answers took; after a hole on the consumer's side, or without any message of "
+        "the consumer",
+        "a fault of the producer: note its version",
+        needs=("noops",),
+        whose="producer",
+        cost=Cost("connection", "has noops that overlap", "have noops that overlap"),
+    ),
+    Rule(
+        "noop-opaque",
+        "noop",
+        "warning",
+        "a noop is answered with another opaque",
+        "while the noop may still get its own answer, after a hole or in a capture that begins inside the connection",
+        "repeat the four bytes of the opaque as they are; a producer closes the connection when it gets another opaque",
+        reports=("gocbcore 5518977",),
+        needs=("noops",),
+        whose="consumer",
+        cost=Cost("connection", "answers noops wrongly", "answer noops wrongly"),
+    ),
+    Rule(
+        "silent-connection",
+        "noop",
+        "warning",
+        "noops are on, their interval is known, and the producer sends nothing for more than two intervals",
+        "less than 2 s; while a noop waits for its answer, or has one with another opaque; at the end of the capture; "
+        "after a hole on the producer's side",
+        "close the connection and connect again",
+        needs=("noops",),
+        whose="unknown",
+        cost=Cost("connection", "fell silent", "fell silent"),
+    ),
+)
+
+
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """Yields all occurrences."""
+    context, noops, is_whole = finished.context, finished.context.tracker.noops, finished.is_whole
+    if noops is None:
+        return
+    for link in context.links:
+        examples = noops.kept.get(link.number) or NoopExamples()
+        peer = noops.peers[link.number] if link.number < len(noops.peers) else None
+        if peer is None or peer.producer < 0:
+            continue
+        yield from _unanswered(context, link, examples, peer, is_whole=is_whole)
+        yield from _overlaps(context, link, examples, peer, is_whole=is_whole)
+        for event in examples.opaques.told:
+            other_opaque = _other_opaque(context, link, event, _times(event, examples.opaques.told, examples.opaques.count))
+            yield _with(other_opaque, examples.opaques.rows)
+        cause_key = finished.so_far.explained.get(link.number)
+        yield from _silences(context, link, examples, peer, cause_key, is_whole=is_whole)
+
+
+def _of(
+    rule: str, severity: Severity, message: str, evidence: Sequence[MessagePlace], count: int, until_ns: int = 0, cause: str | None = None
+) -> Occurrence:
+    return Occurrence(rule, severity, message, evidence[0].connection, tuple(evidence), cause=cause, count=count, last_time_ns=until_ns)
+
+
+def _times(event: Noticed, events: Sequence[Noticed], count: int) -> int:
+    """Returns how many occurrences an event stands for: the first one told also stands for those not told."""
+    return count - len(events) + 1 if event is events[0] else 1
+
+
+def _with(noop_occurrence: Occurrence, rows: RowNumbers) -> Occurrence:
+    """Returns the occurrence with the rows of all that are like it."""
+    return replace(noop_occurrence, rows=[*rows.tolist(), noop_occurrence.places[0].row])
+
+
+def _certain(context: Context, link: Link, examples: Examples[Noticed], direction: int) -> RowNumbers:
+    """Returns the places of kept rows that are certain: nothing uncaptured could explain them."""
+    if not len(examples.times) or not context.may_lack(link.number, direction, int(examples.times.min())):
+        return np.arange(len(examples.times))
+    times = zip(examples.times.tolist(), examples.shown.tolist(), strict=True)
+    return np.flatnonzero([not context.may_lack(link.number, direction, since, until or None) for since, until in times])
+
+
+def _hex(opaque: int) -> str:
+    return f"0x{opaque:08x}"
+
+
+def _noticed(message: Heard, other_heard: Heard) -> Noticed:
+    """Returns an event that the kernel had no reason to tell yet."""
+    return Noticed(
+        other_heard.place.time - message.place.time, message.opaque, other_heard.opaque, At.of(message.place), At.of(other_heard.place)
+    )
+
+
+def _other_opaque(context: Context, link: Link, event: Noticed, times: int) -> Occurrence:
+    evidence = (context.said(link.number, event.other, of_consumer=True), context.said(link.number, event.at))
+    message = f"noop {_hex(event.opaque)} answered with opaque {_hex(event.other_opaque)}"
+    return replace(_of("noop-opaque", "warning", message, evidence, times), shared="noops are answered with other opaques")
+
+
+def _unanswered(context: Context, link: Link, examples: NoopExamples, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
+    until = context.until_ns(link)
+    is_read = is_whole and _hears_consumer(context, link, peer)
+    is_closed = link.closed in ("fin", "rst") and link.closed_by == peer.producer
+    for noop, is_oldest in ((peer.open, not peer.older.place.row), (peer.older, True)):
+        waited = until - noop.place.time
+        if not is_read or not noop.place.row or waited <= patience(peer):
+            continue
+        if is_oldest and peer.undecided.place.row:
+            yield _other_opaque(context, link, _noticed(noop, peer.undecided), 1)
+        else:
+            then = ", then the producer closed the connection" if is_closed else ""
+            message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited / 1e9)}{then}"
+            severity: Severity = "error" if is_closed else "warning"
+            noop_place = context.said(link.number, At.of(noop.place))
+            yield _of("noop-unanswered", severity, message, [noop_place], 1, until, _since(link, peer, noop_place))
+    events, certain = examples.unanswered.told, _certain(context, link, examples.unanswered, 1 - peer.producer)
+    for event in events:
+        if context.may_lack(link.number, 1 - peer.producer, event.at.time_ns, event.other.time_ns if event.other.row else None):
+            continue  # perhaps the answer is only read later
+        evidence = [context.said(link.number, event.at)]
+        if event.other.row:
+            evidence.append(context.said(link.number, event.other, of_consumer=True))
+        message = f"noop {_hex(event.opaque)} unanswered for {duration(event.time_ns / 1e9)}"
+        times = _times(event, events, examples.unanswered.count)
+        cause = _since(link, peer, event.at)
+        unanswered = _of("noop-unanswered", "warning", message, evidence, times, cause=cause)
+        goes_on = examples.unanswered.times[certain] + patience(peer) < peer.consumer_time
+        yield _with(unanswered, examples.unanswered.rows[certain][goes_on == (cause == GOES_ON)])
+
+
+def _hears_consumer(context: Context, link: Link, peer: Peer) -> bool:
+    """Returns whether the capture has what the consumer says, up to the end; it may have only the producer's packets."""
+    consumer = 1 - peer.producer
+    return bool(context.tracker.state.connections[link.number].last_row[consumer] > 0 and link.lost_at_end[consumer] is None)
+
+
+def _since(link: Link, peer: Peer, noop: MessagePlace | At) -> str:
+    """Returns what comes from the consumer later than an answer takes."""
+    if peer.consumer_time > noop.time_ns + patience(peer):
+        return GOES_ON
+    return ACKNOWLEDGED if link.has_received(peer.producer, noop.stream_offset) else SILENT
+
+
+def _overlaps(context: Context, link: Link, examples: NoopExamples, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
+    events, count = [*examples.overlaps.told], examples.overlaps.count
+    is_read = is_whole and _hears_consumer(context, link, peer)
+    if is_read and peer.is_double and context.until_ns(link) > peer.excused_until:
+        events.append(_noticed(peer.open, peer.older))
+        count += 1
+    for number, event in enumerate(events):
+        message = f"noop {_hex(event.opaque)} sent while {_hex(event.other_opaque)} had no answer"
+        evidence = [context.said(link.number, event_place) for event_place in (event.at, event.other)]
+        overlap = _of("noop-overlap", "warning", message, evidence, count - len(events) + 1 if number == 0 else 1)
+        yield _with(overlap, examples.overlaps.rows)
+
+
+def _silences(
+    context: Context, link: Link, examples: NoopExamples, peer: Peer, cause_key: FindingKey | None, *, is_whole: bool
+) -> Iterator[Occurrence]:
+    """Yields times without a word of the producer. ``cause_key``: what the connection was closed for in the end."""
+    interval = noop_interval(context.session(link.number))
+    every = f", with a noop due every {interval:g} s" if interval is not None else ""
+    until, latest = context.until_ns(link), peer.latest.place
+    silence = until - max(latest.time, peer.answer_time)
+    is_heard = bool(latest.row) and latest.row >= peer.since and not peer.unseen
+    is_read = is_whole and link.lost_at_end[peer.producer] is None
+    if is_read and is_heard and not peer.open.place.row and not peer.is_waiting and silence > peer.silence:
+        message = f"nothing came for {duration(silence / 1e9)}{every}"
+        silent = _of("silent-connection", "warning", message, [context.said(link.number, At.of(latest))], 1, until)
+        yield replace(silent, effect_of=cause_key)
+    events, certain = examples.silences.told, _certain(context, link, examples.silences, peer.producer)
+    for event in events:
+        if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):
+            continue  # perhaps the silence is only explained later
+        evidence = [context.said(link.number, event_place) for event_place in (event.at, event.other)]
+        message = f"nothing came for {duration(event.time_ns / 1e9)}{every}"
+        yield _with(
+            _of("silent-connection", "warning", message, evidence, _times(event, events, examples.silences.count)),
+            examples.silences.rows[certain],
+        )
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

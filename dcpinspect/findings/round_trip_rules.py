@@ -1,0 +1,145 @@
+"""Rules about round trips: answers that take much longer than others do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import field
+
+import numpy as np
+
+from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.cases import duration
+from dcpinspect.findings.collector import place_of
+from dcpinspect.findings.finding import MessagePlace, Occurrence
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.opcodes import Opcode, opcode_name
+from dcpinspect.streams.followers import PerConnection
+
+CONNECTION, PAUSE = "connection", "pause"
+ENOUGH = 20
+"""With fewer answers there is no median to compare with."""
+SLOW_NS, TIMES_OTHERS = 100_000_000, 10
+"""A connection stands out if its median takes this long, and this many times the median of the server's other connections."""
+LONG_NS, TIMES_OWN = 1_000_000_000, 100
+"""An answer stands out if it took this long, and this many times the median of its connection."""
+MOST = 1 << 12
+"""Greatest number of pairs of connection and command that are followed."""
+
+_STEPS = 16
+"""Number of buckets from a power of two to the next: medians are right within a fortieth."""
+_BUCKETS = 64 * _STEPS
+
+# Commands that a server answers at once, from memory or disk. Writes may wait for durability, and stream requests, statistics and much
+# else for work that has nothing to do with the round trip.
+_AT_ONCE = np.zeros(256, dtype=np.bool_)
+_AT_ONCE[
+    [
+        *(Opcode.GET, Opcode.GETK, Opcode.GET_META, Opcode.GET_REPLICA, Opcode.NOOP, Opcode.VERSION),
+        *(Opcode.SUBDOC_GET, Opcode.SUBDOC_EXISTS, Opcode.SUBDOC_GET_COUNT, Opcode.SUBDOC_MULTI_LOOKUP),
+    ]
+] = True
+
+RULES = (
+    Rule(
+        "slow-responses",
+        "session",
+        "note",
+        f"responses to one command take {SLOW_NS // 10**6} ms or more at the median of a connection, and {TIMES_OTHERS} times the median"
+        f" of all other connections to the server; or one response takes {LONG_NS // 10**9} s or more, and {TIMES_OWN} times the median"
+        " of its connection",
+        f"fewer than {ENOUGH} responses to compare; commands that may have to wait, such as writes and stream requests",
+        "capture on both sides at once: the difference is the network's part. The server's part is in its slow operation log",
+        whose="unknown",
+        causes=(CONNECTION, PAUSE),
+    ),
+)
+
+
+@dataclass(slots=True)
+class _Trips:
+    """Times of the answers to one command on one connection."""
+
+    counts: RowNumbers = field(default_factory=lambda: np.zeros(_BUCKETS, np.int64))
+    slowest_ns: int = -1
+    slowest: MessagePlace | None = None
+
+
+class RoundTrips(Watcher):
+    """Counts how long answers take. Memory grows with connections and commands, up to ``MOST``."""
+
+    def __init__(self) -> None:
+        self._of: PerConnection[tuple[int, int], _Trips] = PerConnection()
+
+    def take(self, fed: Fed) -> Iterable[Candidates]:
+        """Takes the next messages."""
+        batch, decoded = fed.batch, fed.batch.decoded
+        is_answer = decoded.is_response & ~decoded.is_server & _AT_ONCE[decoded.opcode]
+        rows = np.flatnonzero(is_answer & batch.rtt_ns.known)
+        if not len(rows):
+            return ()
+        took = np.maximum(batch.rtt_ns.values[rows].astype(np.int64), 0)
+        group = batch.connection[rows] * 256 + decoded.opcode[rows]
+        order = np.lexsort((-rows, took, group))  # in each group the slowest comes last; of equal ones, the first row
+        group, took, rows = group[order], took[order], rows[order]
+        ends = np.flatnonzero(np.diff(group, append=-1))
+        bucket = np.minimum((_STEPS * np.log2(np.maximum(took, 1))).astype(np.int64), _BUCKETS - 1)
+        begin = 0
+        for end in ends.tolist():
+            key = divmod(int(group[end]), 256)
+            trips = self._of.get(key)
+            if trips is None and len(self._of) < MOST:
+                trips = self._of[key] = _Trips()
+            if trips is not None:
+                trips.counts += np.bincount(bucket[begin : end + 1], minlength=_BUCKETS)
+                if took[end] > trips.slowest_ns:
+                    trips.slowest_ns, trips.slowest = int(took[end]), place_of(batch, int(rows[end]))
+            begin = end + 1
+        return ()
+
+    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+        """Yields what stands out so far."""
+        servers = {number: link.server for number, link in finished.context.by_number.items()}
+        medians: dict[tuple[str, int], dict[int, int]] = {}
+        for (connection, opcode), trips in self._of.items():
+            if trips.counts.sum() >= ENOUGH:
+                medians.setdefault((servers.get(connection, ""), opcode), {})[connection] = _median_ns(trips.counts)
+        for (connection, opcode), trips in sorted(self._of.items()):
+            if connection not in servers or trips.slowest is None or trips.counts.sum() < ENOUGH:
+                continue
+            name, own_ns = opcode_name(opcode), _median_ns(trips.counts)
+            # Each connection counts once: a busy one that is slow itself does not make the others quick or slow.
+            other_medians = [ns for other_connection, ns in medians[servers[connection], opcode].items() if other_connection != connection]
+            others_ns = sorted(other_medians)[(len(other_medians) - 1) // 2] if other_medians else None
+            if others_ns is not None and own_ns >= max(SLOW_NS, TIMES_OTHERS * others_ns):
+                usual = duration(others_ns / 1e9)
+                yield Occurrence(
+                    "slow-responses",
+                    "note",
+                    f"{name} takes about {duration(own_ns / 1e9)} at the median, and {usual} on the server's other connections",
+                    connection,
+                    (trips.slowest,),
+                    cause=CONNECTION,
+                    shared=f"{name} takes much longer than on the server's other connections",
+                )
+            elif trips.slowest_ns >= max(LONG_NS, TIMES_OWN * own_ns):
+                yield Occurrence(
+                    "slow-responses",
+                    "note",
+                    f"a response to {name} took {duration(trips.slowest_ns / 1e9)}, where the median is about {duration(own_ns / 1e9)}",
+                    connection,
+                    (trips.slowest,),
+                    cause=PAUSE,
+                    shared=f"a response to {name} took much longer than the median",
+                )
+
+
+def _median_ns(counts: RowNumbers) -> int:
+    """Returns the middle of the bucket that the median is in."""
+    median_index = int(np.searchsorted(np.cumsum(counts), (int(counts.sum()) + 1) // 2))
+    return int(2 ** ((median_index + 0.5) / _STEPS))
+
+
+RULE_SET = RuleSet(RULES, watcher=RoundTrips)

@@ -1,0 +1,576 @@
+"""Rules about a message's place in its stream: what the tracker's kernel noticed while it followed the messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.collector import Collector
+from dcpinspect.findings.context import Context, place_at
+from dcpinspect.findings.costs import WRONG_DATA, Cost
+from dcpinspect.findings.finding import MessagePlace
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
+from dcpinspect.findings.strays import Strays
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.protocol.flags import ACTIVE_ONLY
+from dcpinspect.protocol.message import Severity
+from dcpinspect.streams import words as w
+from dcpinspect.streams.record_numbers import NOOP
+from dcpinspect.streams.records import LEAST, Anomalies, Anomaly, Snapshot, Snapshots, Streams
+from dcpinspect.streams.server_reports import At
+from dcpinspect.tables.collection_names import with_id
+from dcpinspect.tables.messages import MessageBatch
+
+Table = npt.NDArray[np.int64]
+
+FAULT = "report this message and the one before it with the producer's version; it is a fault of the producer"
+
+RULES = (
+    Rule(
+        "role-violation",
+        "session",
+        "warning",
+        "the producer sends what consumers send, or the reverse",
+        "unknown roles; 0x51 and 0x52, which proxies send",
+        "look at who opened the connection, and with which flags",
+        whose="sender",
+        cost=Cost("connection", "has a side that sends what the other should", "have a side that sends what the other should"),
+    ),
+    Rule(
+        "stream-already-open",
+        "stream",
+        "warning",
+        "a stream request is accepted while a stream of its vbucket and stream-id is open",
+        "the consumer is closing the first",
+        FAULT,
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "rollback-above-start",
+        "stream",
+        "error",
+        "a rollback seqno is above the start of the request",
+        "requests from the latest seqno",
+        FAULT,
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "message-without-stream",
+        "stream",
+        "error",
+        "a message of a stream comes for a vbucket without a stream",
+        "captures that begin inside the connection; messages on their way when the stream was closed",
+        FAULT,
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "opaque-mismatch",
+        "stream",
+        "error",
+        "a message has another opaque than its stream",
+        "messages of the old stream after it was reopened",
+        FAULT,
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "message-after-stream-end",
+        "stream",
+        "error",
+        "a message comes after the end of its stream",
+        "a new stream; cache transfers",
+        FAULT,
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "event-before-marker",
+        "snapshot",
+        "error",
+        "an event comes before any snapshot marker of its stream",
+        "streams whose beginning was not captured; cache transfers; events of a marker that has the opaque of this stream and another"
+        " vbucket; after a hole",
+        FAULT,
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "seqno-not-increasing",
+        "snapshot",
+        "error",
+        "a seqno is not above the one before it",
+        "OSO snapshots; after a hole",
+        "compare the two rows and the failover log, because the consumer may apply an older change over a newer one; " + FAULT,
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "seqno-repeated-after-advanced",
+        "snapshot",
+        "warning",
+        "an event has a seqno that a SeqnoAdvanced already had",
+        "",
+        "process the event; this is a known fault of servers",
+        reports=("MB-62984",),
+        whose="producer",
+        cost=Cost("vbucket", "has a seqno twice", "have a seqno twice"),
+    ),
+    Rule(
+        "seqno-outside-snapshot",
+        "snapshot",
+        "error",
+        "an event lies outside the range of its snapshot marker",
+        "OSO snapshots; markers without a range; events of a marker that has the opaque of this stream and another vbucket; after a hole",
+        FAULT,
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "seqno-below-request-start",
+        "snapshot",
+        "error",
+        "the first event is not above the start seqno of the request",
+        "OSO snapshots; streams whose request was not captured",
+        FAULT,
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "marker-overlap",
+        "snapshot",
+        "warning",
+        "a marker begins before the end of the one before it; an error if only an active vbucket was requested, a "
+        "note if the producer has the vbucket as a replica",
+        "a second marker with the same range and history; after an OSO snapshot or an incomplete one; replicas, which"
+        " may merge snapshots; after a hole",
+        "find out which node has the active vbucket, because a replica may merge snapshots; otherwise " + FAULT,
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "marker-behind",
+        "snapshot",
+        "error",
+        "a marker ends at or below the last seqno of its stream",
+        "a second marker with the same range and history; after a hole",
+        FAULT,
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "oso-structure",
+        "snapshot",
+        "error",
+        "an OSO snapshot ends without a start, starts inside another, or has a marker inside",
+        "streams whose beginning was not captured",
+        FAULT,
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "seqno-ack-regress",
+        "snapshot",
+        "warning",
+        "a replica acknowledges a lower seqno than before, or one above all prepares that it was sent",
+        "the same seqno again; a new stream; prepares that it had before; the end of a snapshot from disk; after a hole",
+        "look at the replica; it may have rolled back, and durable writes depend on it",
+        whose="consumer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "duplicate-key-in-snapshot",
+        "snapshot",
+        "error",
+        "a document comes twice in one snapshot; a note if there are too many keys to check",
+        "markers that allow a key twice; a prepare and its commit; merged snapshots of a replica; after a hole",
+        FAULT,
+        needs=("contents",),
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "cas-regress",
+        "snapshot",
+        "warning",
+        "a later change of a document has a lower CAS",
+        "changes without a CAS; after a hole",
+        "compare the clocks of the nodes; this is allowed if XDCR writes to a bucket that resolves conflicts by revision",
+        needs=("contents",),
+        whose="producer",
+        cost=Cost("vbucket", "has a CAS that goes backwards", "have a CAS that goes backwards"),
+    ),
+    Rule(
+        "commit-without-prepare",
+        "snapshot",
+        "warning",
+        "in a snapshot from memory, a commit or abort completes a prepare that the stream did not deliver",
+        "prepares that the consumer had before; prepares from disk; after a hole",
+        FAULT,
+        needs=("contents",),
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "collection-outside-filter",
+        "snapshot",
+        "warning",
+        "an event belongs to a collection that the stream request does not name",
+        "requests for a scope; system events",
+        FAULT,
+        needs=("contents",),
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "event-for-unknown-collection",
+        "snapshot",
+        "note",
+        "an event comes before the event that creates its collection",
+        "streams that do not start at 0, or whose beginning was not captured; OSO snapshots",
+        "ask for the manifest, if the client maps collections by these events",
+        needs=("contents",),
+        whose="normal",
+    ),
+    Rule(
+        "event-after-collection-end",
+        "snapshot",
+        "warning",
+        "an event belongs to a collection that has ended",
+        "a collection that was created again; OSO snapshots; after a hole",
+        FAULT,
+        needs=("contents",),
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+    Rule(
+        "manifest-uid-backwards",
+        "snapshot",
+        "warning",
+        "a system event has a lower manifest uid than the one before it",
+        "the same uid; OSO snapshots; after a hole",
+        "compare the manifest of the cluster; it is a fault of the producer, or the bucket was restored",
+        needs=("contents",),
+        whose="producer",
+        cost=WRONG_DATA,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """How one kind of anomaly is told."""
+
+    rule: str
+    words: Callable[[_Anomaly], str]
+    seqnos: Callable[[_Anomaly], tuple[int, ...]] = lambda _: ()
+    shared: str | None = None
+    """What several messages have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Anomaly:
+    """One anomaly, with its message and its snapshot."""
+
+    batch: MessageBatch
+    index: int
+    a: int
+    b: int
+    snapshot: Snapshot | None
+    streams: Streams
+
+    @property
+    def owner(self) -> str:
+        """The vbucket of the open stream of the connection that has ``a`` as its opaque, in words; empty if there is none."""
+        streams, row = self.streams, int(self.batch.row[self.index])
+        is_its = (streams.connection == int(self.batch.connection[self.index])) & (streams.opaque == self.a)
+        is_its &= (streams.begun_row < row) & ((streams.finished.row <= 0) | (streams.finished.row > row))
+        vbuckets = streams.vbucket[is_its]
+        return f"; the opaque is that of vbucket {vbuckets[-1]}'s stream" if len(vbuckets) else ""
+
+    @property
+    def name(self) -> str:
+        """The name of the command."""
+        return self.batch.name_of(self.index).removeprefix("dcp_")
+
+    @property
+    def seqno(self) -> int:
+        """``a`` as a seqno."""
+        return _plain(self.a)
+
+    @property
+    def other(self) -> int:
+        """``b`` as a seqno."""
+        return _plain(self.b)
+
+    @property
+    def key(self) -> str:
+        """Key of the document."""
+        return (self.batch.key_of(self.index) or b"").decode(errors="backslashreplace")
+
+    @property
+    def collection(self) -> str:
+        """``a`` as a collection, with the name that its own connection was told: what other connections were told may be in another
+        capture."""
+        connection, row = int(self.batch.connection[self.index]), int(self.batch.row[self.index])
+        name = self.batch.names.known_collection(connection, self.a, row, is_own=True)
+        return "collection " + (f"0x{self.a:x}" if name is None else with_id(name, self.a))
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Starts and end of the snapshot."""
+        return (_plain(int(self.snapshot.start)), _plain(int(self.snapshot.end))) if self.snapshot is not None else (0, 0)
+
+
+def _plain(biased: int) -> int:
+    return biased - LEAST
+
+
+def _event(seen: _Anomaly) -> str:
+    seqno = seen.batch.number("by_seqno", seen.index)
+    return seen.name if seqno is None else f"{seen.name} of seqno {seqno}"
+
+
+def _stray(seen: _Anomaly) -> tuple[int, ...]:
+    seqno = seen.batch.number("by_seqno", seen.index)
+    return () if seqno is None else (seqno,)
+
+
+def _one(seen: _Anomaly) -> tuple[int, ...]:
+    return (seen.seqno,)
+
+
+def _two(seen: _Anomaly) -> tuple[int, ...]:
+    return (seen.seqno, seen.other)
+
+
+_CASES = {
+    w.WITHOUT_STREAM: _Case("message-without-stream", lambda seen: f"{_event(seen)} came for a vbucket that was never opened", _stray),
+    w.AFTER_END: _Case("message-after-stream-end", lambda seen: f"{_event(seen)} came after the stream end", _stray),
+    w.OPAQUE_MISMATCH: _Case(
+        "opaque-mismatch",
+        lambda seen: f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}{seen.owner}",
+        _stray,
+        shared="a message has another opaque than its stream",
+    ),
+    w.ALREADY_OPEN: _Case("stream-already-open", lambda _: "stream request accepted while a stream of the vbucket is open"),
+    w.BEFORE_MARKER: _Case("event-before-marker", lambda seen: f"{seen.name} of seqno {seen.seqno} came before any snapshot marker", _one),
+    w.NOT_INCREASING: _Case(
+        "seqno-not-increasing",
+        lambda seen: f"seqno {seen.seqno} came after seqno {seen.other}",
+        _two,
+        shared="a seqno is not above the one before",
+    ),
+    w.REPEATED: _Case(
+        "seqno-repeated-after-advanced",
+        lambda seen: f"seqno {seen.seqno} came again after SeqnoAdvanced",
+        _one,
+        shared="a seqno is repeated after SeqnoAdvanced",
+    ),
+    w.OUTSIDE_SNAPSHOT: _Case(
+        "seqno-outside-snapshot",
+        lambda seen: f"seqno {seen.seqno} is outside its snapshot {seen.range[0]}–{seen.range[1]}",
+        lambda seen: (seen.seqno, *seen.range),
+        "a seqno is outside the range of its snapshot",
+    ),
+    w.BELOW_START: _Case(
+        "seqno-below-request-start",
+        lambda seen: f"seqno {seen.seqno} came, although the consumer had all up to seqno {seen.other}",
+        _two,
+        shared="a seqno comes that the consumer had",
+    ),
+    w.OVERLAP: _Case(
+        "marker-overlap",
+        lambda seen: f"snapshot marker {seen.seqno}–{seen.other} overlaps {seen.range[0]}–{seen.range[1]}",
+        lambda seen: (*_two(seen), *seen.range),
+        shared="a marker overlaps the one before",
+    ),
+    w.BEHIND: _Case(
+        "marker-behind",
+        lambda seen: f"snapshot marker {seen.seqno}–{seen.other} ends below the last seqno of the stream",
+        _two,
+        shared="a marker ends below the last seqno of the stream",
+    ),
+    w.OSO_STRUCTURE: _Case("oso-structure", lambda seen: f"OSO snapshot: {w.OSO_FAULTS[seen.a]}"),
+    w.ROLLBACK_ABOVE: _Case(
+        "rollback-above-start", lambda seen: f"rolled back to seqno {seen.seqno}, above seqno {seen.other}, which was asked for", _two
+    ),
+    w.ACK_REGRESS: _Case(
+        "seqno-ack-regress",
+        lambda seen: f"seqno {seen.seqno} was acknowledged after seqno {seen.other}",
+        _two,
+        shared="a lower seqno is acknowledged than before",
+    ),
+    w.CACHED_ABOVE: _Case(
+        "cache-transfer-record",
+        lambda seen: f"a cached document has seqno {seen.seqno}, above the start {seen.other} of the request",
+        _two,
+        shared="a cached document has a seqno above the start of the request",
+    ),
+    w.DUPLICATE_KEY: _Case(
+        "duplicate-key-in-snapshot",
+        lambda seen: f"key {seen.key} came at seqno {seen.seqno} and at seqno {seen.other}",
+        _two,
+        shared="a key is twice in a snapshot",
+    ),
+    w.KEYS_UNCHECKED: _Case("duplicate-key-in-snapshot", lambda seen: f"keys were compared only with the latest {seen.a} keys"),
+    w.CAS_REGRESS: _Case(
+        "cas-regress",
+        lambda seen: f"key {seen.key}: CAS 0x{seen.other:016x} came after CAS 0x{seen.seqno:016x}",
+        _stray,
+        shared="a later change has a lower CAS",
+    ),
+    w.COMMIT_WITHOUT_PREPARE: _Case(
+        "commit-without-prepare",
+        lambda seen: f"{seen.name} of seqno {seen.seqno} is for a prepare of seqno {seen.other}, which never came",
+        _two,
+    ),
+    w.OUTSIDE_FILTER: _Case("collection-outside-filter", lambda seen: f"{seen.collection} was not requested", _stray),
+    w.UNKNOWN_COLLECTION: _Case(
+        "event-for-unknown-collection", lambda seen: f"{seen.collection} was never created in this capture", _stray
+    ),
+    w.AFTER_COLLECTION_END: _Case(
+        "event-after-collection-end", lambda seen: f"{_event(seen)} of {seen.collection}, which ended at seqno {seen.other}", _stray
+    ),
+    w.MANIFEST_BACKWARDS: _Case(
+        "manifest-uid-backwards", lambda seen: f"manifest uid 0x{seen.seqno:x} came after uid 0x{seen.other:x}", _stray
+    ),
+    w.ROLE_VIOLATION: _Case("role-violation", lambda seen: f"{seen.name} sent by the {'consumer' if seen.a >= NOOP else 'producer'}"),
+}
+
+
+class SeqnoOrder(Watcher):
+    """Reports the anomalies that the tracker noticed."""
+
+    def __init__(self) -> None:
+        self._strays = Strays()
+
+    def take(self, fed: Fed) -> Iterator[Candidates]:
+        """Returns the kernel's anomalies among the messages of the batch."""
+        state = fed.tracker.state
+        streams, snapshots = state.known.streams, state.known.snapshots
+        anomalies = self._strays.take(fed.batch, state.used(state.anomalies), streams, snapshots)
+        return _anomalies(fed.batch, anomalies, streams, snapshots)
+
+    def reconsider(self, context: Context, collector: Collector) -> None:
+        """Softens overlaps of markers from replicas, which may merge snapshots; drops them where it is not known what the consumer
+        asked."""
+        collector.soften("marker-overlap", context.replicas)
+        collector.drop("marker-overlap", context.blind)
+
+
+def _anomalies(batch: MessageBatch, anomalies: Anomalies, streams: Streams, snapshots: Snapshots) -> Iterator[Candidates]:
+    """Yields candidates for the kernel's anomalies ``anomalies`` in this batch; ``streams`` and ``snapshots`` are its tables as they are
+    now."""
+    for code in np.unique(anomalies.code).tolist():
+        case = _CASES.get(code)
+        if case is None:
+            continue
+        anomalies_of_code = anomalies[anomalies.code == code]
+        rows = batch.index_of(anomalies_of_code.place.row)
+        severities: dict[Severity | None, list[int]] = {}
+        for anomaly_index, severity in enumerate(_severities(code, anomalies_of_code, streams)):
+            severities.setdefault(severity, []).append(anomaly_index)
+        for severity, indices in severities.items():
+            seen = _Lookup(batch, anomalies_of_code[indices], rows[indices], streams, snapshots)
+            yield Candidates(
+                case.rule,
+                rows[indices],
+                lambda index, case=case, seen=seen: case.words(seen[index]),  # type: ignore[misc]
+                severity,
+                lambda index, case=case, seen=seen: case.seqnos(seen[index]),  # type: ignore[misc]
+                seen.others,
+                case.shared,
+            )
+
+
+_PREVIOUS, _MARKER, _REQUEST, _REQUEST_OF_OTHER, _END = range(5)
+_CONTRADICTED = {
+    w.AFTER_END: (_END,),
+    w.OPAQUE_MISMATCH: (_REQUEST,),
+    w.ALREADY_OPEN: (_REQUEST_OF_OTHER,),
+    w.BEFORE_MARKER: (_REQUEST,),
+    w.NOT_INCREASING: (_PREVIOUS,),
+    w.REPEATED: (_PREVIOUS,),
+    w.OUTSIDE_SNAPSHOT: (_MARKER,),
+    w.BELOW_START: (_REQUEST,),
+    w.OVERLAP: (_MARKER,),
+    w.BEHIND: (_MARKER, _PREVIOUS),
+    w.OSO_STRUCTURE: (_MARKER,),
+    w.ROLLBACK_ABOVE: (_REQUEST,),
+    w.ACK_REGRESS: (_PREVIOUS,),
+    w.CACHED_ABOVE: (_REQUEST,),
+    w.DUPLICATE_KEY: (_PREVIOUS, _MARKER),
+    w.CAS_REGRESS: (_PREVIOUS,),
+    w.COMMIT_WITHOUT_PREPARE: (_MARKER,),
+    w.OUTSIDE_FILTER: (_REQUEST,),
+    w.UNKNOWN_COLLECTION: (_REQUEST,),
+    w.AFTER_COLLECTION_END: (_PREVIOUS,),
+    w.MANIFEST_BACKWARDS: (_PREVIOUS,),
+}
+"""Earlier messages that each kind of anomaly contradicts, if they were captured. _PREVIOUS: the message before in its order. _MARKER: the
+marker of its snapshot, or the start of an OSO snapshot. _REQUEST: the request of its stream. _REQUEST_OF_OTHER: the request of the stream
+whose place it takes. _END: the end of its stream."""
+
+
+class _Lookup:
+    """Finds anomalies by the index of their message."""
+
+    def __init__(self, batch: MessageBatch, anomalies: Anomalies, rows: RowNumbers, streams: Streams, snapshots: Snapshots) -> None:
+        self._batch = batch
+        self._found = anomalies
+        self._places = {row: index for index, row in reversed(list(enumerate(rows.tolist())))}
+        """The place, in ``_found``, of the first anomaly of each message, by index of the message."""
+        self._streams = streams
+        self._snapshots = snapshots
+
+    def others(self, index: int) -> tuple[MessagePlace, ...]:
+        """Returns the places of earlier messages that a message contradicts."""
+        row = self._row(index)
+        code, connection, direction, stream = row.code, row.connection, row.direction, row.stream
+        evidence = []
+        for kind in _CONTRADICTED.get(code, ()):
+            side, message = direction, row.other
+            if kind == _MARKER:
+                if row.snapshot < 0:
+                    continue
+                message = self._snapshots[row.snapshot].place
+            elif kind == _END:
+                message = self._streams[stream].finished
+            elif kind in (_REQUEST, _REQUEST_OF_OTHER):
+                request_stream = self._streams[stream if kind == _REQUEST else row.a]
+                side, message = 1 - direction, request_stream.opened
+                if not request_stream.request.form:
+                    continue
+            if 0 < message.row < row.place.row:  # a hole may hold a request back until later messages were read
+                evidence.append(place_at(connection, side, At.of(message)))
+        return tuple(evidence)
+
+    def _row(self, index: int) -> Anomaly:
+        anomaly: Anomaly = self._found[self._places[index]]
+        return anomaly
+
+    def __getitem__(self, index: int) -> _Anomaly:
+        row = self._row(index)
+        snapshot = int(row.snapshot)
+        return _Anomaly(self._batch, index, int(row.a), int(row.b), self._snapshots[snapshot] if snapshot >= 0 else None, self._streams)
+
+
+def _severities(code: int, anomalies: Anomalies, streams: Streams) -> list[Severity | None]:
+    """Returns the severity of each anomaly where it depends on the stream; None: the severity of the rule."""
+    if code == w.KEYS_UNCHECKED:
+        return ["note"] * len(anomalies)
+    if code != w.OVERLAP:
+        return [None] * len(anomalies)
+    flags = streams.request.flags[anomalies.stream]
+    return ["error" if only else None for only in ((flags & ACTIVE_ONLY) != 0).tolist()]
+
+
+RULE_SET = RuleSet(RULES, watcher=SeqnoOrder, also=("cache-transfer-record",))

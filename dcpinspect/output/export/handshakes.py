@@ -1,0 +1,88 @@
+"""Finds the TCP handshakes of connections again, in the packets of a reading that has ended."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.protocol.column_types import Mask
+from dcpinspect.transport.headers import ACK, FLAGS, SYN, UNUSUAL, WIRE, HeaderParser, Headers
+from dcpinspect.transport.reassembly import Reassembler
+from dcpinspect.transport.unusual import UnusualPackets
+
+_PACKET_BITS = 40
+_ROW_BITS = 32
+
+
+class HeadersAgain:
+    """Parses the headers of packets that are read again."""
+
+    def __init__(self, transport: Reassembler) -> None:
+        """``transport``: the reassembler of the first reading."""
+        self._pairs = transport.pairs
+        self._parser = HeaderParser(None)
+        self._parser.wanted[:] = transport.headers.wanted
+        self._unusual = UnusualPackets(self._parser)
+
+    def of(self, batch: PacketBatch) -> tuple[Headers, Column, Column]:
+        """Returns, for the TCP packets of a batch: headers, number of the pair of addresses, and which of its ends sent it.
+
+        Takes batches in order.
+        """
+        headers = self._parser.parse(batch)
+        if (headers.classes == UNUSUAL).any():
+            headers, _, _ = self._unusual.resolve(batch, headers)
+        return headers, *self._pairs.find(headers.tcp)
+
+
+class Handshakes:
+    """Finds SYN, SYN+ACK and the client's answer, with copies of them."""
+
+    def __init__(self, transport: Reassembler, connections: Column, *, bare: Column) -> None:
+        """``transport``: the reassembler of the first reading.
+
+        ``connections``: the wanted ones. For connections in ``bare``, packets that tell a sequence number of the payload are left out: only
+        SYN and SYN+ACK without payload are found.
+        """
+        self._headers = HeadersAgain(transport)
+        begin = transport.pair_of_connection << _PACKET_BITS | transport.first_packets
+        self._order = np.argsort(begin)
+        self._begin = begin[self._order]
+        numbers = np.arange(1, len(begin) + 1)
+        self._is_wanted, self._is_bare = (np.isin(numbers, group) for group in (connections, bare))
+        self._asked = np.empty(0, np.int64)
+        """Ends that were sent a SYN+ACK and have not answered yet: 2 * pair + number of the end."""
+
+    def packets(self, batch: PacketBatch) -> Column:
+        """Returns the positions of the wanted packets in the batch. Takes batches in order."""
+        headers, pair, side = self._headers.of(batch)
+        if not len(headers.index) or not len(self._begin):
+            return np.empty(0, np.int64)
+        flags = headers.tcp[:, FLAGS]
+        # the connection of a packet is the last one of its pair that began with this packet or before it
+        candidate = np.searchsorted(self._begin, pair << _PACKET_BITS | batch.packets[headers.index], "right") - 1
+        is_known = (candidate >= 0) & (self._begin[np.maximum(candidate, 0)] >> _PACKET_BITS == pair)
+        connection = self._order[np.maximum(candidate, 0)]
+        is_of_connection = is_known & self._is_wanted[connection]
+        opens = is_of_connection & (flags & SYN != 0)
+        is_taken = opens.copy()
+        is_taken[self._answers(2 * pair + side, opens, np.flatnonzero(opens & (flags & ACK != 0)))] = True
+        is_taken &= ~self._is_bare[connection] | (opens & (headers.tcp[:, WIRE] == 0))
+        positions: Column = headers.index[is_taken]
+        return positions
+
+    def _answers(self, end: Column, opens: Mask, asking: Column) -> Column:
+        """Returns the rows of the first packets from ends that were asked, by the rows ``asking`` or before; remembers ends that have
+        not answered.
+        """
+        ends_asked = np.concatenate((self._asked, end[asking] ^ 1))
+        behind = np.concatenate((np.zeros(len(self._asked), np.int64), asking + 1))
+        later_rows = np.flatnonzero(~opens)
+        order = np.argsort(end[later_rows], kind="stable")
+        key = end[later_rows][order] << _ROW_BITS | later_rows[order]
+        candidate = np.searchsorted(key, ends_asked << _ROW_BITS | behind)
+        is_there = candidate < len(key)
+        is_there[is_there] = key[candidate[is_there]] >> _ROW_BITS == ends_asked[is_there]
+        self._asked = np.unique(ends_asked[~is_there])
+        rows: Column = key[candidate[is_there]] & ((1 << _ROW_BITS) - 1)
+        return rows

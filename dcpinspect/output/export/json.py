@@ -1,0 +1,301 @@
+"""Messages as annotated JSON: one object per message, in the form that ``dcpinspect schema message`` describes.
+
+The form is a contract: within a version, fields are only added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from dcpinspect.output.export.bounded import chosen
+from dcpinspect.protocol.command_statuses import command_status_meaning
+from dcpinspect.protocol.datatype import DATATYPE_NAMES
+from dcpinspect.protocol.fields import FieldKind, bit_names
+from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.protocol.message import FieldValue, Message, Value
+from dcpinspect.protocol.statuses import status_name
+from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
+
+SCHEMA = "dcpinspect.message/1"
+
+ValueLimit = int | Literal["full", "none"]
+"""How much of a value to write: all, a number of bytes, or nothing."""
+
+_SECTIONS = frozenset({"key", "value", "body", "extras", "framing_extras", "rest"})
+"""Outermost fields that are not numbers of only some messages."""
+
+
+def rfc3339(time_ns: int) -> str:
+    """Returns a capture time with all nine digits."""
+    seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
+
+
+def text_or_hex(raw: bytes) -> str | dict[str, str]:
+    """Returns UTF-8 as text, and anything else as an object with its hex digits: nothing is ever lost."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"hex": raw.hex()}
+
+
+def _file_name(path: str) -> str | dict[str, str]:
+    return text_or_hex(path.encode(errors="surrogateescape"))
+
+
+def message_object(batch: MessageBatch, index: int, *, fields: bool = True, values: ValueLimit = "full") -> dict[str, Any]:
+    """Returns the JSON object of one message, ready for ``dump``."""
+    message = batch.annotate(index)
+    decoded = batch.decoded
+    connection = int(batch.connection[index])
+    is_response = bool(decoded.is_response[index])
+    file, last_file = int(batch.file[index]), int(batch.last_file[index])
+    members: dict[str, Any] = {
+        "schema": SCHEMA,
+        "row": int(batch.row[index]),
+        "file": _file_name(batch.files[file]),
+        "frame": int(batch.frame[index]),
+        "last_frame": int(batch.last_frame[index]),
+        "time": rfc3339(int(batch.time_ns[index])),
+        "connection": connection,
+        "client": batch.endpoints.client[connection - 1],
+        "server": batch.endpoints.server[connection - 1],
+        "direction": DIRECTIONS[int(batch.direction[index])],
+        "stream_offset": int(batch.stream_offset[index]),
+        "length": int(batch.length[index]),
+        "side": "response" if is_response else "request",
+        "magic": int(decoded.magic[index]),
+        "opcode": int(decoded.opcode[index]),
+        "name": message.name,
+        "layout": message.generation,
+        "vbucket": batch.vbucket.at(index),
+        "status": None,
+        "opaque": int(decoded.opaque[index]) if _is_shown(message, "opaque") else None,
+        "cas": f"0x{int(decoded.cas[index]):016x}" if _is_shown(message, "cas") else None,
+        "datatype": list(DATATYPE_NAMES[int(decoded.datatype[index])]),
+        "sid": message.sid,
+        "collection_id": message.collection_id,
+        "collection": batch.collection_of(index),
+        "key": None if message.key is None else text_or_hex(message.key),
+    }
+    if last_file != file:
+        members["last_file"] = _file_name(batch.files[last_file])
+    if batch.vbucket_from_request[index]:
+        members["vbucket_from"] = "request"
+    if is_response:
+        code, opcode, is_server = int(decoded.specific[index]), int(decoded.opcode[index]), bool(decoded.is_server[index])
+        members["status"] = {"code": code, "name": status_name(code), "meaning": command_status_meaning(opcode, code, server=is_server)}
+        request = batch.request_row.at(index)
+        if request is not None:
+            members["request_row"] = request
+            members["request_stream_offset"] = batch.request_stream_offset.at(index)
+            members["rtt_ns"] = batch.rtt_ns.at(index)
+    members.update(specific_numbers(message))
+    members["problems"] = [
+        {"rule": problem.rule, "severity": problem.severity, "field": problem.field, "offset": problem.offset, "reason": problem.reason}
+        for problem in message.problems
+    ]
+    members["missing"] = [list(span) for span in message.missing]
+    if batch.heuristic[index]:
+        members["sync"] = "heuristic"
+    if fields:
+        members["fields"] = [field_object(field, values) for field in message.fields]
+    members["value"] = None if message.value is None else value_object(message.value, values)
+    return members
+
+
+def _is_shown(message: Message, name: str) -> bool:
+    """Whether the capture has the field, and it is no credential: a session token stands where other messages have their CAS."""
+    field = message.field(name)
+    return field is not None and not field.hidden and not field.missing
+
+
+def specific_numbers(message: Message) -> dict[str, Any]:
+    """Returns the keys that only this kind of message has, under the names of its layout."""
+    members: dict[str, Any] = {}
+    for field in message.fields:
+        if field.offset < HEADER_SIZE:
+            continue
+        if field.group:
+            members.setdefault(field.group, []).append(_record(field))
+        elif field.spec is not None and field.spec.kind is FieldKind.FLATBUFFER:
+            members.update({slot.name: scalar_value(slot) for slot in field.fields})
+        elif field.spec is not None and not field.spec.reserved and field.name not in _SECTIONS:
+            members[field.name] = scalar_value(field)
+            if field.spec.alias:
+                members[field.spec.alias] = scalar_value(field)
+    return members
+
+
+def _record(field: FieldValue) -> Any:
+    if not field.fields or (field.spec is not None and field.spec.kind is FieldKind.FEATURE):
+        return field.meaning if field.spec is not None and field.spec.kind is FieldKind.FEATURE else scalar_value(field)
+    return {inner.name: scalar_value(inner) for inner in field.fields}
+
+
+def scalar_value(field: FieldValue) -> Any:
+    """Returns a number or text in the form for its own key: flags as names, enumerations as words."""
+    if field.missing or field.hidden:
+        return None
+    spec = field.spec
+    if spec is not None and spec.flags and isinstance(field.value, int):
+        return bit_names(spec.flags, field.value)
+    if spec is not None and spec.words and isinstance(field.value, int):
+        return field.word
+    return text_or_hex(field.value) if isinstance(field.value, bytes) else field.value
+
+
+def field_object(field: FieldValue, values: ValueLimit, *, is_bulk: bool = False) -> dict[str, Any]:
+    """Returns the object of one field, with its inner fields, as it stands under ``fields``."""
+    raw = field.raw
+    is_bulk = is_bulk or field.name in ("value", "body") or field.inflated
+    if is_bulk and values != "full":
+        raw = raw[: values if isinstance(values, int) else 0]
+    value = field.value
+    if field.spec is not None and field.spec.kind is FieldKind.DOCUMENT:
+        value = None  # the object under "value" has it, unwrapped
+    elif isinstance(value, bytes):
+        value = None  # the hex digits say everything
+    elif is_bulk and isinstance(value, str) and values != "full":
+        value = None if values == "none" else value[:values]
+    members: dict[str, Any] = {
+        "name": field.name,
+        "label": field.label,
+        "offset": field.offset,
+        "size": field.size,
+        "hex": None if field.hidden else raw.hex(),
+        "value": value,
+        "meaning": field.meaning,
+    }
+    if field.fields:
+        members["fields"] = [field_object(inner, values, is_bulk=is_bulk) for inner in field.fields]
+    if field.inflated:
+        members["inflated"] = True
+    if field.hidden:
+        members["hidden"] = True
+    if field.redacted:
+        members["redacted"] = True
+    if field.missing:
+        members["missing"] = True
+    return members
+
+
+def value_object(value: Value, values: ValueLimit) -> dict[str, Any]:
+    """Returns the object under ``value``."""
+    members: dict[str, Any] = {"encoding": value.encoding, "compressed": None, "size": value.size}
+    if value.inflated_size is not None:
+        members["compressed"] = "snappy"
+        members["inflated_size"] = value.inflated_size
+    if value.xattrs and values != "none":
+        members["xattrs"] = {_key_text(key): _json_or_text(text, values) for key, text in value.xattrs}
+    if values == "none" or value.encoding in ("fields", "hidden", "missing"):
+        return members
+    body = value.body
+    if isinstance(values, int) and len(body) > values:
+        members["truncated"] = True
+        body = body[:values]
+        is_complete = False
+    else:
+        is_complete = True
+    if value.encoding == "json" and is_complete:
+        members["json"] = _fragment(body)
+    elif value.encoding == "binary":
+        members["hex"] = body.hex()
+    else:
+        members["text"] = body.decode(errors="ignore")
+    return members
+
+
+def _key_text(raw: bytes) -> str:
+    return raw.decode(errors="backslashreplace")
+
+
+def _json_or_text(text: bytes, values: ValueLimit) -> Any:
+    import orjson
+
+    if isinstance(values, int) and len(text) > values:
+        return text[:values].decode(errors="ignore")
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text_or_hex(text)
+    return _fragment(text)
+
+
+def _fragment(text: bytes) -> Any:
+    """Returns JSON from the network, digit for digit. Line breaks in it can only stand between tokens, so they are replaced by blanks."""
+    import orjson
+
+    return orjson.Fragment(text.replace(b"\n", b" ").replace(b"\r", b" "))
+
+
+def dump(record: Any) -> bytes:
+    """Returns a JSON value on one line, without a line break or anything else that could steer a terminal."""
+    import orjson
+
+    return steered(orjson.dumps(record))
+
+
+def steered(text: bytes) -> bytes:
+    """Returns JSON with escapes for characters that terminals act on."""
+    return _STEERING.sub(_escaped, text)
+
+
+# Characters that JSON allows unescaped in a string and that terminals act on: DEL and the C1 controls, line separators, marks of reading
+# order, invisible tags.
+_STEERING = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xd8\x9c|\xf3\xa0[\x80\x81][\x80-\xbf]")
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    units = match[0].decode().encode("utf-16-be")
+    return b"".join(b"\\u" + units[index : index + 2].hex().encode() for index in range(0, len(units), 2))
+
+
+class JsonArray:
+    """A JSON array that is written while it grows, one element per line."""
+
+    BEFORE, AFTER = b",\n", b""
+    """What stands around every element in the texts that ``add`` takes."""
+
+    def __init__(self) -> None:
+        self._is_empty = True
+
+    def add(self, text: bytes) -> bytes:
+        """Returns the next piece of the array. ``text``: one element or many, with ``BEFORE`` and ``AFTER`` around each."""
+        text = self._within(text)
+        if not self._is_empty or not text:
+            return text
+        self._is_empty = False
+        return b"[" + text[1:]
+
+    def _within(self, text: bytes) -> bytes:
+        """Returns as much as the output may still have."""
+        if chosen.room is None:
+            return text
+        elements = [element for element in text.split(self.BEFORE or self.AFTER) if element]  # no element has an end of line
+        return b"".join(self.BEFORE + element + self.AFTER for element in chosen.kept(elements))
+
+    def all(self, elements: Iterable[bytes]) -> bytes:
+        """Returns the next piece of the array, from bare elements."""
+        return self.add(b"".join(self.BEFORE + element + self.AFTER for element in elements))
+
+    def end(self) -> bytes:
+        """Returns the last piece; all pieces together are valid JSON."""
+        return b"[]\n" if self._is_empty else b"\n]\n"
+
+
+class JsonLines(JsonArray):
+    """The same elements without an array, only with line ends."""
+
+    BEFORE, AFTER = b"", b"\n"
+
+    def add(self, text: bytes) -> bytes:
+        """Returns the text itself."""
+        return self._within(text)
+
+    def end(self) -> bytes:
+        """Returns nothing."""
+        return b""

@@ -1,0 +1,177 @@
+"""The JSON Schema of a message, made from the tables from which the messages are made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dcpinspect.output.export.json import SCHEMA
+from dcpinspect.protocol.fields import Field, FieldKind, RecordList
+from dcpinspect.protocol.layouts import LAYOUTS
+
+_HEX64 = {"type": "string", "pattern": "^0x[0-9a-f]{16}$"}
+_HEX = {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
+_TEXT = {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"hex": _HEX}, "required": ["hex"], "additionalProperties": False}]}
+_COUNT = {"type": "integer", "minimum": 0}
+_WORDS = {"type": "array", "items": {"type": "string"}}
+_ANY_JSON = {"type": ["object", "array", "string", "number", "boolean", "null"]}
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _of_field(spec: Field) -> dict[str, Any]:
+    if spec.flags:
+        return _WORDS
+    if spec.words:
+        return {"type": "string"}
+    if spec.kind in (FieldKind.UUID, FieldKind.CAS):
+        return _HEX64
+    if spec.kind is FieldKind.I64:
+        return {"type": "integer"}
+    return _COUNT if spec.kind.size else _TEXT
+
+
+def _specific() -> dict[str, Any]:
+    """Returns the keys that only some messages have, from all layouts; a key of two types allows both."""
+    forms_of: dict[str, list[dict[str, Any]]] = {}
+    for layout in LAYOUTS:
+        for item in (*layout.extras, *layout.value):
+            if isinstance(item, RecordList):
+                single = len(item.fields) == 1
+                inner = {field.name: _nullable(_of_field(field)) for field in item.fields}
+                records = {"type": "string"} if single else {"type": "object", "properties": inner, "required": list(inner)}
+                _add(forms_of, item.name, {"type": "array", "items": records, "description": item.doc})
+                continue
+            for slot in item.slots:
+                kinds: dict[str, dict[str, Any]] = {"u64": _COUNT, "u32": _COUNT, "bool": {"type": "boolean"}, "string": _TEXT}
+                _add(forms_of, slot.name, {**kinds[slot.kind], "description": slot.doc})
+            if item.name in ("key", "value") or item.reserved:
+                continue
+            for name in (item.name, item.alias):
+                if name:
+                    _add(forms_of, name, {**_nullable(_of_field(item)), "description": item.doc})
+    return {name: forms[0] if len(forms) == 1 else {"anyOf": forms} for name, forms in sorted(forms_of.items())}
+
+
+def _add(found: dict[str, list[dict[str, Any]]], name: str, form: dict[str, Any]) -> None:
+    forms = found.setdefault(name, [])
+    if all({**form, "description": ""} != {**earlier, "description": ""} for earlier in forms):
+        forms.append(form)
+
+
+def message_schema() -> dict[str, Any]:
+    """Returns the schema of one message object."""
+    base: dict[str, Any] = {
+        "schema": {"const": SCHEMA},
+        "row": {"type": "integer", "minimum": 1, "description": "number of the message in the reading, before any filter"},
+        "file": _TEXT,
+        "frame": {"type": "integer", "minimum": 1, "description": "least packet number, in its file, that carried bytes of the message"},
+        "last_frame": {"type": "integer", "minimum": 1, "description": "greatest such packet number"},
+        "time": {"type": "string", "pattern": r"^-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$", "description": "of the last such packet"},
+        "connection": {"type": "integer", "minimum": 1},
+        "client": {"type": "string"},
+        "server": {"type": "string"},
+        "direction": {"enum": ["c2s", "s2c"]},
+        "stream_offset": {**_COUNT, "description": "payload bytes of this direction before the message"},
+        "length": {"type": "integer", "minimum": 24, "description": "bytes of the whole message on the wire"},
+        "side": {"enum": ["request", "response"]},
+        "magic": {"type": "integer", "minimum": 0, "maximum": 255},
+        "opcode": {"type": "integer", "minimum": 0, "maximum": 255},
+        "name": {"type": "string"},
+        "layout": {"type": ["string", "null"], "description": "generation of the layout that fits"},
+        "vbucket": {"type": ["integer", "null"], "minimum": 0, "maximum": 65535},
+        "status": _nullable(
+            {
+                "type": "object",
+                "properties": {
+                    "code": {"type": "integer", "minimum": 0, "maximum": 65535},
+                    "name": {"type": "string"},
+                    "meaning": {"type": "string"},
+                },
+                "required": ["code", "name", "meaning"],
+            }
+        ),
+        "opaque": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},
+        "cas": {**_nullable(_HEX64), "description": "null for a session token, or if it is not in the capture"},
+        "datatype": _WORDS,
+        "sid": {"type": ["integer", "null"], "description": "DCP stream-id"},
+        "collection_id": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},
+        "collection": {"type": ["string", "null"], "description": "its name, as scope.collection; ?0x8 where no message before told it"},
+        "key": _nullable(_TEXT),
+        "problems": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "rule": {"type": "string"},
+                    "severity": {"enum": ["error", "warning", "note"]},
+                    "field": {"type": "string"},
+                    "offset": _COUNT,
+                    "reason": {"type": "string"},
+                },
+                "required": ["field", "offset", "reason"],
+            },
+        },
+        "missing": {
+            "type": "array",
+            "items": {"type": "array", "items": _COUNT, "minItems": 2, "maxItems": 2},
+            "description": "byte ranges [start, end) of the message that the capture does not hold",
+        },
+        "value": _nullable({"$ref": "#/$defs/value"}),
+    }
+    optional: dict[str, Any] = {
+        "last_file": _TEXT,
+        "vbucket_from": {"const": "request"},
+        "request_row": {"type": "integer", "minimum": 1},
+        "request_stream_offset": _COUNT,
+        "rtt_ns": {"type": "integer"},
+        "sync": {"const": "heuristic"},
+        "fields": {"type": "array", "items": {"$ref": "#/$defs/field"}, "description": "they tile the message"},
+    }
+    specific = {name: form for name, form in _specific().items() if name not in base}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A message, as dcpinspect exports it",
+        "type": "object",
+        "properties": {**base, **optional, **specific},
+        "required": list(base),
+        "additionalProperties": False,
+        "$defs": {
+            "field": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "label": {"type": "string"},
+                    "offset": _COUNT,
+                    "size": _COUNT,
+                    "hex": {"anyOf": [_HEX, {"type": "null"}]},
+                    "value": {"type": ["integer", "string", "boolean", "null"]},
+                    "meaning": {"type": ["string", "null"]},
+                    "fields": {"type": "array", "items": {"$ref": "#/$defs/field"}},
+                    "inflated": {"const": True, "description": "offsets count in the uncompressed value"},
+                    "hidden": {"const": True, "description": "credentials"},
+                    "redacted": {"const": True, "description": "hex and value are a pseudonym; the size is that of the bytes on the wire"},
+                    "missing": {"const": True},
+                },
+                "required": ["name", "label", "offset", "size", "hex", "value", "meaning"],
+                "additionalProperties": False,
+            },
+            "value": {
+                "type": "object",
+                "properties": {
+                    "encoding": {"enum": ["json", "text", "binary", "fields", "hidden", "missing"]},
+                    "compressed": {"enum": ["snappy", None]},
+                    "size": _COUNT,
+                    "inflated_size": _COUNT,
+                    "json": _ANY_JSON,
+                    "text": {"type": "string"},
+                    "hex": _HEX,
+                    "xattrs": {"type": "object", "additionalProperties": _ANY_JSON},
+                    "truncated": {"const": True},
+                },
+                "required": ["encoding", "compressed", "size"],
+                "additionalProperties": False,
+            },
+        },
+    }

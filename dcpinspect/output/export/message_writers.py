@@ -1,0 +1,242 @@
+"""Writers of messages in each format, batch by batch; ``formats`` says which format uses which writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.palette import SEVERITIES, text_color
+
+if TYPE_CHECKING:
+    from dcpinspect.output.export.json import JsonArray, ValueLimit
+    from dcpinspect.output.export.target import TableWriter, Target
+    from dcpinspect.output.render.message_lines import TimeFormat
+    from dcpinspect.protocol.column_types import RowNumbers
+    from dcpinspect.tables.color_rules import ColorRules
+    from dcpinspect.tables.messages import MessageBatch
+
+SLICE = 1 << 16
+"""Number of messages whose columns are made at once."""
+
+FirstTime = Callable[[], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What to write of each message; each format uses the wishes that its ``options`` name."""
+
+    verbose: bool = False
+    hex_grid: int = 0
+    """How often bytes were asked for: once: 16 per line; more often: the grid of the specification."""
+    fields: bool = True
+    values: ValueLimit = "full"
+    columns: Sequence[str] | None = None
+    guard: bool = True
+    """Whether CSV gets an apostrophe before texts that a spreadsheet would run."""
+    time: TimeFormat = "relative"
+    colors: ColorRules | None = None
+    """Colour rules of the user, for lines on a terminal with colour."""
+    is_growing: bool = False
+    """Whether messages are waited for, so that the first of them do not tell how wide columns become."""
+
+
+class MessageWriter(Protocol):
+    """What every writer of messages must do."""
+
+    def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
+        """Writes these messages of a batch."""
+
+    def end(self) -> None:
+        """Writes the end of the file, also when reading was interrupted."""
+
+
+class MessagePieces(Protocol):
+    """Writes lines, and what stands below them."""
+
+    def pieces(self, batch: MessageBatch, rows: RowNumbers) -> Iterator[bytes | memoryview]:
+        """Yields the text of these messages in order, many in a piece."""
+
+
+class LinesWriter:
+    """Writes lines, with the field table and the byte grid of each message if they are asked for."""
+
+    def __init__(self, target: Target, wishes: Wishes, first_time: FirstTime) -> None:
+        from dcpinspect.output.export.line_rows import LineRows
+        from dcpinspect.output.render.message_lines import Lines
+
+        self._target = target
+        self._first_time = first_time
+        self._wishes = wishes
+        values = wishes.values
+        self._limit = None if values == "full" else 0 if values == "none" else values
+        self._lines = Lines(wishes.time, width=target.width())
+        self._paint = target.painter()
+        self._has_color = self._paint("x", "bold") != "x"
+        self._colors = wishes.colors if self._has_color else None
+        self._rules: RowNumbers = np.empty(0, np.int64)  # the colour rule of each message of the batch
+        lines = LineRows(self._lines, self._colour, self._rules_of if self._colors is not None else None)
+        self._rows: MessagePieces = lines
+        if wishes.hex_grid or wishes.verbose:
+            from dcpinspect.output.export.dump_rows import DumpRows  # deferred, as below: lines alone start without these modules
+
+            dumps = DumpRows(lines, self._details, self._limit) if wishes.hex_grid else None
+            self._rows = dumps or lines
+        if wishes.verbose:
+            from dcpinspect.output.export.table_rows import TableRows
+
+            self._rows = TableRows(lines, dumps, self._details, lambda title: self._paint(title, "bold"), self._limit)
+        self._has_heading = False
+        if wishes.is_growing:
+            self._put_heading()
+
+    def _put_heading(self) -> None:
+        self._has_heading = True
+        self._target.put(self._paint(self._lines.heading(), "bold") + "\n")
+
+    def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
+        """Writes these messages of a batch."""
+        first = self._first_time()
+        if first is not None:
+            self._lines.start_at(first)
+        if not self._has_heading and len(rows):
+            self._lines.fit(batch, rows)
+            self._put_heading()
+        if self._colors is not None:
+            self._rules = np.zeros(len(batch), np.int64)
+            self._rules[rows] = self._colors.numbers(batch, rows)
+        if self._wishes.hex_grid <= 1:
+            for piece in self._rows.pieces(batch, rows):
+                self._target.put(piece)
+            return
+        for index in rows.tolist():
+            before, behind = self._colour(batch, index)
+            self._target.put(f"{before}{self._lines.line(batch, index)}{behind}\n{self._details(batch, index)}")
+
+    def _colour(self, batch: MessageBatch, index: int) -> tuple[str, str]:
+        """Returns what stands before and after the line of a message to give it its colour."""
+        if not self._has_color:
+            return "", ""
+        before, _, behind = self._paint("\0", self._style(batch, index)).partition("\0")
+        return before, behind
+
+    def _style(self, batch: MessageBatch, index: int) -> str:
+        rule = int(self._rules[index]) if self._colors is not None else 0
+        if self._colors is not None and rule:
+            return self._colors.colors[rule - 1]
+        if batch.problem_of(index) is not None:
+            return f"bold {SEVERITIES['error'].text}"
+        return text_color(batch.decoded, index)
+
+    def _rules_of(self, rows: RowNumbers) -> RowNumbers:
+        return self._rules[rows]
+
+    def _details(self, batch: MessageBatch, index: int) -> str:
+        from dcpinspect.output.render.byte_grid import byte_grid, hex_dump
+        from dcpinspect.output.render.field_table import field_table
+        from dcpinspect.text import escape
+        from dcpinspect.transport.chunk import C2S
+
+        message = batch.annotate(index)
+        connection = int(batch.connection[index]) - 1
+        ends = batch.endpoints.client[connection], batch.endpoints.server[connection]
+        source, target = ends if batch.direction[index] == C2S else ends[::-1]
+        file = f" of {escape(batch.files[int(batch.last_file[index])])}" if len(batch.files) > 1 else ""
+        location = f"frame {int(batch.last_frame[index])}{file}, stream offset {int(batch.stream_offset[index])}"
+        lines = [f"{source} > {target}, {location}"]
+        if self._wishes.hex_grid:
+            draw = hex_dump if self._wishes.hex_grid == 1 else byte_grid
+            lines += [*draw(message, limit=self._limit), ""]
+        if self._wishes.verbose:
+            title, *table = field_table(message, limit=self._limit)
+            lines += [self._paint(title, "bold"), *table, ""]
+        return "".join(f"    {line}".rstrip() + "\n" for line in lines)
+
+    def end(self) -> None:
+        """Writes the heading, if there was no message."""
+        if not self._has_heading:
+            self._put_heading()
+
+
+class JsonWriter:
+    """Writes annotated objects in the frame of the format."""
+
+    def __init__(self, target: Target, wishes: Wishes, frame: JsonArray) -> None:
+        from dcpinspect.output.export.json_programs import JsonRows
+
+        self._target = target
+        self._frame = frame
+        self._rows = JsonRows(fields=wishes.fields, values=wishes.values, before=frame.BEFORE, after=frame.AFTER)
+
+    def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
+        """Writes these messages of a batch."""
+        for piece in self._rows.pieces(batch, rows):
+            self._target.put(self._frame.add(piece))
+
+    def end(self) -> None:
+        """Closes the frame."""
+        self._target.write(self._frame.end())
+
+
+class CsvWriter:
+    """Writes one line per message, with cells for its columns."""
+
+    def __init__(self, target: Target, wishes: Wishes) -> None:
+        from dcpinspect.output.export.csv_rows import DEFAULT_COLUMNS, CsvRows
+
+        self._target = target
+        self._rows = CsvRows(wishes.columns or DEFAULT_COLUMNS, guard=wishes.guard)
+        target.put(self._rows.heading())
+
+    def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
+        """Writes these messages of a batch."""
+        self._target.put_lines(self._rows.text(batch, rows))
+
+    def end(self) -> None:
+        """Does nothing."""
+
+
+class ColumnsWriter:
+    """Writes columns of the messages table, all or some, like any other table: Parquet and Arrow have no other form."""
+
+    def __init__(
+        self, target: Target, wishes: Wishes, table: Callable[[Any], TableWriter], *, is_text: bool = False, is_binary: bool = False
+    ) -> None:
+        """``table``: begins a table with an Arrow schema. ``is_text``, ``is_binary``: attributes of the format."""
+        import pyarrow as pa  # deferred: takes 0.1 s, and is needed only for chosen columns
+
+        from dcpinspect.tables.arrow import arrow_schema
+        from dcpinspect.tables.schema import COLUMNS
+
+        self._target = target
+        self._is_text = is_text
+        self._columns = wishes.columns or [column.name for column in COLUMNS]
+        self._schema = arrow_schema(self._columns)
+        if not is_binary and "time" in self._columns:  # times for people have all their digits
+            self._schema = self._schema.set(self._columns.index("time"), pa.field("time", pa.timestamp("ns", "UTC")))
+        self._write, self._end = table(self._schema)
+
+    def write(self, batch: MessageBatch, rows: RowNumbers) -> None:
+        """Writes these messages of a batch."""
+        for first in range(0, len(rows), SLICE):
+            self._write(self._table(batch, rows[first : first + SLICE]))
+            if self._is_text:
+                self._end()  # writes the lines now, not only once there are enough to choose widths
+
+    def _table(self, batch: MessageBatch, rows: RowNumbers) -> Any:
+        import pyarrow as pa
+
+        from dcpinspect.tables.arrow import record_batch
+
+        table = record_batch(batch, rows, self._columns)
+        if self._schema == table.schema:
+            return table
+        return table.set_column(
+            self._columns.index("time"), self._schema.field("time"), pa.array(batch.time_ns[rows], self._schema.field("time").type)
+        )
+
+    def end(self) -> None:
+        """Writes the remaining rows, and completes the file."""
+        self._end()

@@ -1,0 +1,347 @@
+"""Writes the packets that carried chosen messages, as a capture of their own.
+
+While the captures are read, wanted packets are marked, one bit each. Then the captures are read again, and marked packets are written. Data
+from a pipe cannot be read again, so its packets are kept in a temporary file meanwhile.
+
+For TLS, the packets of whole records are wanted, because nobody could decrypt parts of them. TLS secrets are written only on request, and
+are never copied from the captures. If plain text is asked for instead, packets are made from the messages (``plain_packets``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from types import TracebackType
+from typing import IO, NamedTuple, Self
+
+import numpy as np
+
+from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.capture.open import open_capture
+from dcpinspect.capture.pcapng_writer import PcapNgWriter, Sink
+from dcpinspect.errors import OutputError
+from dcpinspect.findings.finding import MessagePlace
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.export.carriers import Carriers, ends
+from dcpinspect.output.export.handshakes import Handshakes
+from dcpinspect.output.export.number_sets import LineMarks
+from dcpinspect.output.export.opening_messages import Openings
+from dcpinspect.output.export.plain_packets import PlainPackets
+from dcpinspect.output.export.whole_connections import Chosen, WholeTalks
+from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.first_bytes import BriefMessages
+from dcpinspect.protocol.redact import Redactor
+from dcpinspect.reading.reading import Reading
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.temporary import named_file
+from dcpinspect.text import escape
+from dcpinspect.transport.chunk import StreamChunk
+
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class PacketWishes:
+    """How packets are written."""
+
+    with_handshakes: bool = False
+    """Whether the handshakes of connections are written, too."""
+    with_secrets: bool = False
+    """Whether the secrets of TLS connections are written, with the handshakes, without which nobody can use them."""
+
+    decrypted: bool = False
+    """Whether messages of TLS are written in plain text, in packets made from them, instead of the captured packets."""
+    redactor: Redactor | None = None
+    """For ``decrypted``: packets are made from all messages, private data is replaced by zeros, and comments are left out."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether only the owner may read the file."""
+        return self.with_secrets or self.decrypted
+
+
+class KeptPackets(NamedTuple):
+    """Where the bytes of messages are."""
+
+    packets: Column
+    """Numbers of packets."""
+    rows: Column
+    """Rows of messages from which packets will be made."""
+
+
+@dataclass(slots=True)
+class _File:
+    """What was read of one file of the reading."""
+
+    first_packet: int
+    packets: int = 0
+    spool: IO[bytes] | None = None
+    writer: PcapNgWriter | None = None
+
+
+class Subset:
+    """Follows a reading as its ``keeper``; use as a context manager. Give every batch to ``choose``, in order."""
+
+    def __init__(self, wishes: PacketWishes | None = None) -> None:
+        self.position = 0
+        """Number of bytes that were read again so far."""
+        self._wishes = wishes or PacketWishes()
+        self._with_handshakes = self._wishes.with_handshakes or self._wishes.with_secrets
+        self._marks = LineMarks()
+        self._carriers = Carriers()
+        self._files: list[_File] = []
+        self._companions: list[tuple[int, int]] = []
+        self._connections = LineMarks()
+        self._chosen = Chosen()
+        self._comments: dict[int, list[str]] = {}
+        self._openings = Openings()
+        self._reading: Reading | None = None
+        self._plain = PlainPackets(self._wishes.redactor) if self._wishes.decrypted else None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._plain is not None:
+            self._stack.enter_context(self._plain)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        with suppress(OSError):  # nobody wants what could not be written to temporary files by now
+            self._stack.close()
+
+    def follow(self, reading: Reading) -> None:
+        """Sets the reading that this is the keeper of, before it begins."""
+        self._reading = reading
+
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> None:
+        """Takes packets, chunks and messages; see ``engine.Keeper``."""
+        assert self._reading is not None
+        if self._plain is not None:
+            self._plain.settle()
+        if packets is not None:
+            self._note(packets)
+        self._companions += self._reading.engine.transport.take_companions()
+        self._carriers.forget(self._reading.engine.held_from)
+        self._carriers.add(chunks, told)
+        if self._plain is not None:
+            for end in ends(chunks, told):
+                if self._reading.engine.transport.has_fin(end.flow // 2, end.flow % 2):
+                    self._plain.end(*end)
+
+    def choose(self, batch: MessageBatch, rows: RowNumbers) -> None:
+        """Marks the packets of these messages of a batch as wanted."""
+        self._chosen.feed(batch, rows)
+        self._connections.add(batch.connection[rows])
+        self.add(self.kept(batch, rows))
+        if self._with_handshakes:
+            opening = self._openings.fresh(batch)
+            carried, packets, made = self._where(batch, opening)
+            self._openings.add(batch.connection[opening[carried]], packets, batch.connection[made], batch.row[made])
+
+    def kept(self, batch: MessageBatch, rows: RowNumbers) -> KeptPackets:
+        """Returns where messages of the latest batch are, so that they can be marked later."""
+        _, packets, made = self._where(batch, rows)
+        return KeptPackets(packets, batch.row[made])
+
+    def add(self, kept: KeptPackets) -> None:
+        """Marks these messages as wanted."""
+        self._marks.add(kept.packets)
+        if self._plain is not None:
+            self._plain.want(kept.rows)
+
+    def comment(self, place: MessagePlace, text: str) -> None:
+        """Marks the last packet of a message as wanted, and adds a comment to it; a packet can have several comments."""
+        if self._plain is not None and self._is_made(place.connection):
+            self._plain.comment(place.row, text)
+            return
+        packet = self._files[place.file].first_packet + place.frame - 1
+        self._marks.add(np.array([packet]))
+        self._comments.setdefault(packet, []).append(text)
+
+    def _is_made(self, connection: int) -> bool:
+        """Whether packets are made from the messages of a connection."""
+        return bool(self._are_made(np.array([connection]))[0])
+
+    def _are_made(self, connections: Column) -> Mask:
+        """Returns, for each of these connections, whether packets are made from its messages."""
+        assert self._reading is not None
+        if self._plain is None:
+            return np.zeros(len(connections), np.bool_)
+        if self._wishes.redactor is not None:
+            return np.ones(len(connections), np.bool_)
+        open_connections = [connection for connection, about in self._reading.engine.tls.connections.items() if about.is_open]
+        return np.isin(connections, np.array(open_connections, np.int64))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the captures to read again; for captures that cannot be read again, of the files in which they were kept."""
+        for file in self._files:
+            if file.spool is not None:
+                file.spool.flush()
+        assert self._reading is not None
+        names = [file.name for file in self._reading.capture.files]
+        file_names = [name if file.spool is None else file.spool.name for file, name in zip(self._files, names, strict=False)]
+        return file_names + names[len(file_names) :]
+
+    def write(self, sink: Sink, *, check: Callable[[], None] = lambda: None) -> int:
+        """Writes the wanted packets as pcapng, and returns their number. ``check`` is called now and then, and may raise an error.
+
+        Raises OutputError if a file does not have its packets any more.
+        """
+        assert self._reading is not None
+        transport, tls = self._reading.engine.transport, self._reading.engine.tls.connections
+        selected = self._connections.within(0, self._connections.end)
+        open_tls = [
+            about for connection, about in sorted(tls.items()) if about.is_open and self._connections.has(np.array([connection]))[0]
+        ]
+        made = selected[self._are_made(selected)]
+        if self._plain is not None:
+            self._plain.want_ends(made)
+        self.add(KeptPackets(*self._openings.of(self._connections)))
+        for packets in (packets for about in open_tls for packets in about.own if self._with_handshakes and self._plain is None):
+            self._marks.add(packets)
+        pairs = self._chosen.whole(transport.pair_of_connection, made) if self._reading.is_through else _NONE
+        companions = np.array(self._companions, dtype=np.int64).reshape(-1, 2)
+        is_wanted = np.isin(companions[:, 0], self._marks.within(0, self._marks.end)) | (len(pairs) > 0)
+        self._marks.add(companions[is_wanted, 1])
+        # without a TCP handshake, no reader would believe a direction with one message
+        begun = selected if self._with_handshakes else made
+        handshakes = Handshakes(transport, begun, bare=made) if len(begun) else None
+        talks = [finder for finder in (handshakes, WholeTalks(transport, pairs) if len(pairs) else None) if finder is not None]
+        captures = self._reading.capture.files
+        notes = [note for file in captures for note in file.notes] if self._wishes.redactor is None else []
+        if self._plain is not None and self._plain.note is not None:
+            notes.append(self._plain.note)
+        writer = PcapNgWriter(sink, list(dict.fromkeys(notes)))
+        if self._wishes.with_secrets:
+            writer.secrets(self._reading.engine.keys.lines(about.secrets for about in open_tls))
+        written = 0
+        for file, name in zip(self._files, (file.name for file in captures), strict=False):
+            for batch in self._again(file, name, is_whole=bool(talks)):
+                check()
+                selected = self._marks.within(batch.first_packet, len(batch))
+                for finder in talks:
+                    selected = np.union1d(selected, finder.packets(batch))
+                written += self._write(writer, batch, selected)
+        for plain, comments in self._plain.packets() if self._plain is not None else ():
+            check()
+            writer.write(plain, comments=comments)
+            written += len(plain)
+        return written
+
+    def _write(self, writer: PcapNgWriter, batch: PacketBatch, wanted: Column) -> int:
+        """Writes packets of a batch, and made packets whose places are before its end. Returns their number."""
+        written = len(wanted)
+        for plain, comments in self._plain.packets(batch.first_packet + len(batch)) if self._plain is not None else ():
+            before, wanted = np.split(wanted, [int(np.searchsorted(batch.first_packet + wanted, plain.packets[-1], "right"))])
+            both, order = _joined(batch, before, plain)
+            comment_of = {len(before) + packet_index: text for packet_index, text in comments.items()}
+            for index, text in self._commented(batch, before).items():
+                comment_of[int(np.searchsorted(before, index))] = text
+            writer.write(both, order, comment_of)
+            written += len(plain)
+        writer.write(batch, wanted, self._commented(batch, wanted))
+        return written
+
+    def _commented(self, batch: PacketBatch, wanted: Column) -> dict[int, str]:
+        first = batch.first_packet
+        commented = wanted[np.isin(wanted + first, list(self._comments))].tolist() if self._comments else ()
+        return {packet: "\n".join(self._comments[first + packet]) for packet in commented}
+
+    @property
+    def size(self) -> int | None:
+        """Number of bytes that ``write`` reads, if known."""
+        return self._reading.capture.size if self._reading is not None else None
+
+    def _where(self, batch: MessageBatch, rows: RowNumbers) -> tuple[RowNumbers, Column, RowNumbers]:
+        """Returns all pairs of a place among these messages and a packet with any of its bytes, and the messages from which packets are
+        made.
+        """
+        assert self._reading is not None
+        transport = self._reading.engine.transport
+        turned = np.array(sorted(self._reading.engine.turned), dtype=np.int64)
+        connection = batch.connection[rows]
+        flow = 2 * connection + (batch.direction[rows] ^ np.isin(connection, turned))
+        is_made = self._are_made(connection)
+        made = rows[is_made]
+        if self._plain is not None and len(made):
+            order = np.lexsort((batch.stream_offset[made], flow[is_made]))
+            flows, begin = np.unique(flow[is_made][order], return_index=True)
+            for number, message_rows in zip(flows.tolist(), np.split(made[order], begin[1:]), strict=True):
+                self._plain.keep(batch, message_rows, number, transport.first_seq(number // 2), self._carriers.of_flow(number))
+        captured_rows = np.flatnonzero(~is_made)
+        start = batch.stream_offset[rows[captured_rows]]
+        row_index, packets = self._carriers.packets(flow[captured_rows], start, start + batch.length[rows[captured_rows]])
+        return captured_rows[row_index], packets, made
+
+    def _note(self, packets: PacketBatch) -> None:
+        """Counts the packets, and keeps those that cannot be read again."""
+        assert self._reading is not None
+        while len(self._files) <= packets.file:
+            file = _File(packets.first_packet - (packets.first_frame - 1))
+            self._files.append(file)
+            if self._reading.capture.files[len(self._files) - 1].storage == "stream":
+                file.spool = self._stack.enter_context(named_file(".pcapng"))
+                file.writer = PcapNgWriter(file.spool)
+        file = self._files[packets.file]
+        file.packets = packets.first_frame - 1 + len(packets)
+        if file.writer is not None and file.spool is not None:
+            try:
+                file.writer.write(packets)
+                file.spool.flush()
+            except OSError as error:
+                folder = escape(os.path.dirname(file.spool.name))
+                problem = (
+                    f"{folder}: {error.strerror}; what comes through a pipe is kept there until it is written, TMPDIR names another folder"
+                )
+                raise OutputError(problem) from error
+
+    def _again(self, file: _File, name: str, *, is_whole: bool) -> Iterator[PacketBatch]:
+        """Yields the packets of a file, numbered as before, up to the last wanted one, or all that were read."""
+        last = file.first_packet + file.packets if is_whole else self._marks.end
+        packet_count = min(file.packets, last - file.first_packet)
+        if packet_count <= 0:
+            return
+        if file.spool is not None:
+            file.spool.flush()
+        before, done = self.position, 0
+        with open_capture(name if file.spool is None else file.spool.name) as capture:
+            for batch in capture:
+                self.position = before + capture.position
+                # comments may quote anything
+                options = batch.options if self._wishes.redactor is None else None
+                yield dataclasses.replace(batch, first_packet=file.first_packet + done, options=options)
+                done += len(batch)
+                if done >= packet_count:
+                    return
+        raise OutputError(f"{escape(name)}: changed while it was read, so its packets are not those that were shown; nothing was written")
+
+
+def _joined(batch: PacketBatch, rows: Column, made: PacketBatch) -> tuple[PacketBatch, Column]:
+    """Returns packets of a batch and made packets in one batch, and the order in which to write them."""
+    packet = np.concatenate((batch.first_packet + rows, made.packets))
+    options = np.zeros(len(packet), np.int64)
+    if batch.options is not None:
+        options[: len(rows)] = batch.options[rows]
+    captured, wire, time_ns, link_type = (
+        np.concatenate((old[rows], new))
+        for old, new in (
+            (batch.captured, made.captured),
+            (batch.wire, made.wire),
+            (batch.time_ns, made.time_ns),
+            (batch.link_type, made.link_type),
+        )
+    )
+    both = dataclasses.replace(
+        made,
+        data=np.concatenate((batch.data, made.data)),
+        offset=np.concatenate((batch.offset[rows], len(batch.data) + made.offset)),
+        captured=captured,
+        wire=wire,
+        time_ns=time_ns,
+        link_type=link_type,
+        options=options,
+        packet=packet,
+    )
+    return both, np.argsort(packet, kind="stable")

@@ -1,0 +1,186 @@
+"""Findings as SARIF 2.1.0, the form in which CI systems take findings of tools: one run, its rules, and a result for each finding.
+
+A capture has no lines, so the place of a result is the capture, and the message as logical location and properties. Results are identified
+by fingerprints that do not change with filters, other captures in the reading, or rows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from dcpinspect import __version__
+from dcpinspect.capture.byte_source import STDIN
+from dcpinspect.findings.cases import places_of
+from dcpinspect.findings.finding import Finding, MessagePlace
+from dcpinspect.findings.rule import SEVERITIES, Rule
+
+if TYPE_CHECKING:
+    from dcpinspect.streams.tcp_facts import Link
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+FINGERPRINT = "dcpinspect/evidence/v2"
+PAGE = "docs/rules.md"
+"""Page with an anchor for each rule."""
+
+
+def sarif_log(
+    findings: Iterable[Finding], rules: Sequence[Rule], files: Sequence[str], links: Iterable[Link], *, is_whole: bool = True
+) -> dict[str, Any]:
+    """Returns the log, ready for JSON.
+
+    ``rules``: the rules that were checked. ``links``: the connections. ``is_whole``: whether the reading came to its end.
+    """
+    by_number = {link.number: link for link in links}
+    numbers = {rule.id: number for number, rule in enumerate(rules)}
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "dcpinspect", "semanticVersion": __version__, "rules": [_rule(rule) for rule in rules]}},
+                "invocations": [{"executionSuccessful": is_whole}],
+                "artifacts": [{"location": _artifact(files, number), "roles": ["analysisTarget"]} for number in range(len(files))],
+                "results": [_result(part, one.id, numbers[one.rule], files, by_number) for one in findings for part in _by_connection(one)],
+            }
+        ],
+    }
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    parts = [
+        ("found when", rule.fires),
+        ("not when", rule.unless),
+        ("next", rule.next),
+        ("causes", ", ".join(rule.causes)),
+        ("reported as", ", ".join(rule.reports)),
+    ]
+    known = [(title, text) for title, text in parts if text]
+    return {
+        "id": rule.id,
+        "shortDescription": {"text": rule.fires},
+        "help": {
+            "text": "\n".join([*(f"{title}: {text}" for title, text in known), f"more: {PAGE}#{rule.id}"]),
+            "markdown": "\n".join(
+                [f"# {rule.id}", *(f"\n**{title[0].upper()}{title[1:]}:** {_plain(text)}" for title, text in known), f"\n{PAGE}#{rule.id}"]
+            ),
+        },
+        "defaultConfiguration": {"level": rule.severity},
+        "properties": {"tags": [rule.family]},
+    }
+
+
+def _plain(text: str) -> str:
+    """Returns text that Markdown shows unchanged."""
+    return re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", text)
+
+
+def _by_connection(one: Finding) -> Iterator[Finding]:
+    """Splits a finding by connection: the facts about one connection are the same whatever else is read."""
+    if len(one.connections) < 2:
+        yield one
+        return
+    for number in one.connections:
+        cases = [case for case in one.cases if number in case.connections]
+        vbuckets = sorted({vbucket for case in cases for vbucket in case.vbuckets})
+        yield replace(
+            one,
+            message=one.what if len(cases) > 1 else cases[0].message,
+            connections=(number,),
+            vbuckets=tuple(vbuckets),
+            places=places_of(cases)[0],
+            seqnos=tuple(dict.fromkeys(seqno for case in cases for seqno in case.seqnos)),
+            count=sum(case.count for case in cases),
+        )
+
+
+def _result(one: Finding, id_: str, number: int, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
+    places = [_location(place, files, links) for place in one.places]
+    found: dict[str, Any] = {
+        "ruleId": one.rule,
+        "ruleIndex": number,
+        "level": one.severity,
+        "rank": 100.0 - 50 * SEVERITIES.index(one.severity),
+        "message": {"text": f"{one.where}: {one.message}. Next: {one.next}" if one.next else f"{one.where}: {one.message}"},
+        "locations": places[:1] or [_connection(one, files, links)],
+        "occurrenceCount": max(one.count, 1),
+        "fingerprints": {FINGERPRINT: _fingerprint(one, links)},
+        "properties": {
+            "connections": list(one.connections),
+            "vbuckets": list(one.vbuckets),
+            "rows": [place.row for place in one.places],
+            "frames": [place.frame for place in one.places],
+            "seqnos": list(one.seqnos),
+            "id": id_,
+            **({} if one.effect_of is None else {"effectOf": one.effect_of}),
+            **({} if one.cause is None else {"cause": one.cause}),
+            **({} if one.sid is None else {"sid": one.sid}),
+        },
+    }
+    if places[1:]:
+        found["relatedLocations"] = [
+            {"id": number, **place, "message": {"text": f"row {place['properties']['row']}, frame {place['properties']['frame']}"}}
+            for number, place in enumerate(places[1:], 1)
+        ]
+    return found
+
+
+def _location(place: MessagePlace, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
+    return {
+        "physicalLocation": {"artifactLocation": _artifact(files, place.file, index=place.file)},
+        "logicalLocations": [
+            {
+                "name": f"row {place.row}",
+                "kind": "message",
+                "fullyQualifiedName": f"{_ends(place.connection, links)}/{place.direction}/{place.stream_offset}",
+            }
+        ],
+        "properties": {
+            "row": place.row,
+            "frame": place.frame,
+            "connection": place.connection,
+            "direction": place.direction,
+            "streamOffset": place.stream_offset,
+        },
+    }
+
+
+def _connection(one: Finding, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
+    """Returns the place of a finding that no message shows."""
+    number = next(iter(one.connections), None)
+    if number is None:  # a finding in a log or a checkpoint, which is no artifact of the run
+        return {"logicalLocations": [{"name": one.where, "kind": "module", "fullyQualifiedName": one.where}]}
+    file = links[number].first_file if number in links else 0
+    return {
+        "physicalLocation": {"artifactLocation": _artifact(files, file, index=file)},
+        "logicalLocations": [{"name": f"connection {number}", "kind": "connection", "fullyQualifiedName": _ends(number, links)}],
+        "properties": {"connection": number},
+    }
+
+
+def _fingerprint(one: Finding, links: Mapping[int, Link]) -> str:
+    """Returns a text that is the same in every reading with the same evidence: without rows, frames or numbers of connections.
+
+    Times tell connections apart whose client used its port again.
+    """
+    parts = [one.rule, one.cause or "", ",".join(map(str, one.vbuckets)), "" if one.sid is None else str(one.sid)]
+    parts += [f"{_ends(place.connection, links)} {place.direction} {place.stream_offset} {place.time_ns}" for place in one.places[:1]]
+    began = {number: links[number].first_ns for number in one.connections if number in links}
+    parts += [f"{_ends(number, links)} {began.get(number, 0)}" for number in one.connections] if not one.places else []
+    return sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _ends(connection: int, links: Mapping[int, Link]) -> str:
+    return f"{links[connection].client}>{links[connection].server}" if connection in links else f"connection {connection}"
+
+
+def _artifact(files: Sequence[str], number: int, *, index: int | None = None) -> dict[str, Any]:
+    """Returns a capture as a URI; relative if its name is."""
+    name = files[number]
+    path = quote("stdin" if name == STDIN else os.fsencode(name))
+    return {"uri": f"file://{path}" if os.path.isabs(name) else path, **({} if index is None else {"index": index})}

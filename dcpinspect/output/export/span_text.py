@@ -1,0 +1,301 @@
+"""Bytes of messages as text, for the kernel that writes rows: JSON, text on a terminal, xattrs, dumps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dcpinspect.kernels.kernel import Octets, be32, copy, inline, octet, put
+from dcpinspect.output.export.number_text import hex_digit, put_hex, put_integer, put_offsets
+from dcpinspect.protocol.utf8 import character_size, sequence_size
+
+_NAME, _OFFSET, _SIZE, _HEX, _VALUE, _END, _INFLATED = (
+    np.frombuffer(text, np.uint8)
+    for text in (
+        *(b'{"name":', b',"label":"xattr","offset":', b',"size":', b',"hex":"', b'","value":"', b'","meaning":null}'),
+        b'","meaning":null,"inflated":true}',
+    )
+)
+"""Texts around the numbers and texts of an xattr among the fields."""
+_BYTES = np.frombuffer(b" bytes)", np.uint8)
+
+
+@inline
+def put_constant(out: Octets, at: int, text: Octets) -> int:
+    """Writes all of a text; returns the place behind it."""
+    copy(out, at, text, 0, len(text))
+    return at + len(text)
+
+
+@inline
+def put_sign(out: Octets, at: int, last: int) -> int:
+    """Writes one of our signs of three bytes, which begin with the same two bytes as a dash; returns the place behind it."""
+    out[at], out[at + 1], out[at + 2] = 0xE2, 0x80, last
+    return at + 3
+
+
+@inline
+def put_escape(out: Octets, at: int, letter: int, value: int, digits: int) -> int:
+    """Writes a backslash, a letter and so many hexadecimal digits; returns the place behind them."""
+    out[at], out[at + 1] = 92, letter
+    for i in range(digits):
+        out[at + 2 + i] = hex_digit(value >> (4 * (digits - 1 - i)) & 15)
+    return at + 2 + digits
+
+
+@inline
+def put_control(out: Octets, at: int, byte: int) -> int:
+    """Writes a control character as strings of JSON have it; returns the place behind it."""
+    if byte == 8 or byte == 9 or byte == 10 or byte == 12 or byte == 13:
+        out[at] = 92
+        out[at + 1] = 98 if byte == 8 else 116 if byte == 9 else 110 if byte == 10 else 102 if byte == 12 else 114
+        return at + 2
+    return put_escape(out, at, 117, byte, 4)
+
+
+@inline
+def put_text(out: Octets, at: int, text: Octets, is_string: int) -> int:
+    """Writes UTF-8 text: as the inside of a JSON string, or JSON unchanged, but with blanks for line breaks.
+
+    Returns the place behind it, or -1 if the text cannot be written here.
+    """
+    i, end = 0, len(text)
+    while i < end:
+        byte = octet(text, i)
+        if 0x20 <= byte < 0x7F:
+            if is_string and (byte == 34 or byte == 92):
+                put(out, at, 92)
+                at += 1
+            put(out, at, byte)
+            at += 1
+            i += 1
+        elif byte >= 0x80:
+            wide = sequence_size(text, i, end)
+            if wide == 0:
+                return -1
+            for k in range(wide):
+                put(out, at + k, octet(text, i + k))
+            at += wide
+            i += wide
+        elif byte == 0x7F:
+            return -1
+        elif is_string:
+            at = put_control(out, at, byte)
+            i += 1
+        else:
+            out[at] = 32 if byte == 10 or byte == 13 else byte
+            at += 1
+            i += 1
+    return at
+
+
+@inline
+def put_plain(out: Octets, at: int, text: Octets, longest: int) -> int:
+    """Writes a key, clipped to ``longest`` columns (0: whole); returns the place behind it, or -1 if the key is not plain text."""
+    size = len(text)
+    for i in range(size):
+        byte = text[i]
+        if byte < 0x20 or byte > 0x7E or byte == 92:
+            return -1
+    if 0 < longest < size:
+        copy(out, at, text, 0, longest - 1)
+        return put_sign(out, at + longest - 1, 0xA6)
+    copy(out, at, text, 0, size)
+    return at + size
+
+
+@inline
+def code_at(text: Octets, at: int, wide: int) -> int:
+    """Returns the number of the character of ``wide`` bytes at ``at``."""
+    code = octet(text, at) if wide == 1 else octet(text, at) & (0x7F >> wide)
+    for k in range(1, wide):
+        code = code << 6 | octet(text, at + k) & 0x3F
+    return code
+
+
+@inline
+def escaped_letters(code: int, is_shown: int) -> int:
+    """Returns in how many letters a terminal shows a character."""
+    if code == 92:
+        return 2
+    if is_shown:
+        return 1
+    return 4 if code < 0x80 else 6 if code < 0x10000 else 10
+
+
+@inline
+def put_character(out: Octets, at: int, text: Octets, code: int, letters: int) -> int:
+    """Writes the character at the beginning of ``text`` in so many letters; returns the place behind it."""
+    if letters == 1:
+        for k in range(len(text)):
+            put(out, at + k, octet(text, k))
+        return at + len(text)
+    if letters == 2:
+        out[at], out[at + 1] = 92, 92
+        return at + 2
+    return put_escape(out, at, 120 if letters == 4 else 117 if letters == 6 else 85, code, letters - 2)
+
+
+@inline
+def put_shown(out: Octets, at: int, text: Octets, shown: Octets, limit: int) -> int:
+    """Writes UTF-8 text as ``escape`` does, cut after ``limit`` letters; a cut text is followed by its length. ``shown``: whether
+    characters stay.
+
+    Returns the place behind it, or -1 if the text is not UTF-8, or has characters that ``shown`` does not cover.
+    """
+    i, end, letters = 0, len(text), 0
+    while i < end:
+        byte = octet(text, i)
+        if letters < limit and 0x20 <= byte < 0x7F and byte != 92:  # most letters
+            put(out, at, byte)
+            at += 1
+            letters += 1
+            i += 1
+            continue
+        wide = 1 if byte < 0x80 else character_size(text, i, end)
+        code = code_at(text, i, wide)
+        if wide == 0 or code >= len(shown):
+            return -1
+        if letters <= limit:
+            more = escaped_letters(code, shown[code])
+            if letters < limit:
+                at = put_character(out, at, text[i : i + wide], code, more)
+                at -= max(letters + more - limit, 0)  # the cut is in the middle of an escape
+            letters += more
+        i += wide
+    if letters > limit:
+        at = put_sign(out, at, 0xA6)
+        out[at], out[at + 1] = 32, 40
+        at = put_constant(out, put_integer(out, at + 2, end), _BYTES)
+    return at
+
+
+@inline
+def trimmed(out: Octets, at: int) -> int:
+    """Returns the place behind the last letter that is not a blank."""
+    while out[at - 1] == 32:
+        at -= 1
+    return at
+
+
+@inline
+def put_xattrs(out: Octets, at: int, section: Octets, place: int, width: int, shown: Octets, limit: int) -> int:
+    """Writes a line for each pair of a valid section; ``place``: where the section stands in the message, or 0 if it was compressed.
+
+    Returns the place behind the lines, or -1 if a value is not text.
+    """
+    pair = 4
+    while pair < len(section):
+        long = 4 + be32(section, pair)
+        begin = at
+        for i in range(8):
+            out[at + i] = 32
+        at += 8
+        name = pair + 4
+        while section[name] != 0:
+            out[at] = section[name]
+            at += 1
+            name += 1
+        while at < begin + 5 + width:
+            out[at] = 32
+            at += 1
+        out[at] = 32
+        if place == 0:
+            out[at] = 126
+            at = put_offsets(out, at + 1, pair, long, 6)
+        else:
+            at = put_offsets(out, at, place + pair, long, 7)
+        out[at], out[at + 1] = 58, 32
+        at = put_shown(out, at + 2, section[name + 1 : pair + long - 1], shown, limit)
+        if at < 0:
+            return -1
+        at = trimmed(out, at)
+        out[at] = 10
+        at += 1
+        pair += long
+    return at
+
+
+@inline
+def put_pairs(out: Octets, at: int, section: Octets, place: int, is_field: int) -> int:
+    """Writes the pairs of a section as ``put_xattrs`` does, but as JSON with commas: objects of fields, or names with values, which are
+    JSON.
+    """
+    pair = 4
+    while pair < len(section):
+        long = 4 + be32(section, pair)
+        name = pair + 4
+        value = name
+        while section[value] != 0:
+            value += 1
+        if pair > 4:
+            out[at] = 44
+            at += 1
+        if is_field:
+            at = put_constant(out, at, _NAME)
+        out[at] = 34
+        at = put_text(out, at + 1, section[name:value], 1)
+        if at < 0:
+            return -1
+        out[at] = 34
+        at += 1
+        content = section[value + 1 : pair + long - 1]
+        if is_field:
+            at = put_integer(out, put_constant(out, at, _OFFSET), place + pair)
+            at = put_integer(out, put_constant(out, at, _SIZE), long)
+            at = put_hex(out, put_constant(out, at, _HEX), section, pair, long)
+            at = put_text(out, put_constant(out, at, _VALUE), content, 1)
+        else:
+            out[at] = 58
+            at = put_text(out, at + 1, content, 0)
+        if at < 0:
+            return -1
+        if is_field:
+            at = put_constant(out, at, _INFLATED if place == 0 else _END)
+        pair += long
+    return at
+
+
+@inline
+def put_eight(digits: Octets, letters: Octets, source: Octets, size: int) -> None:
+    """Writes up to eight bytes as digits with blanks between, and as letters."""
+    for i in range(size):
+        byte = source[i]
+        digits[3 * i], digits[3 * i + 1] = hex_digit(byte >> 4), hex_digit(byte & 15)
+        letters[i] = byte if 0x20 <= byte < 0x7F else 46
+
+
+@inline
+def put_dump(out: Octets, at: int, data: Octets) -> int:
+    """Writes bytes as a dump, 16 a line; returns the place behind it."""
+    for place in range(0, len(data), 16):
+        size = min(16, len(data) - place)
+        row, source = out[at : at + 80], data[place : place + size]
+        for i in range(64):
+            row[i] = 32
+        for i in range(8):
+            row[4 + i] = hex_digit(place >> (28 - 4 * i) & 15)
+        if size == 16:  # with both numbers constant, the machine code writes all eight bytes at once
+            put_eight(row[14:38], row[64:72], source[:8], 8)
+            put_eight(row[39:63], row[72:80], source[8:16], 8)
+        else:
+            put_eight(row[14:38], row[64:72], source, min(size, 8))
+            put_eight(row[39:63], row[72:80], source[8:], max(size - 8, 0))
+        at = trimmed(out, at + 64 + size)
+        out[at] = 10
+        at += 1
+    return at
+
+
+@inline
+def clipped(out: Octets, start: int, at: int, width: int) -> int:
+    """Shortens a line to ``width`` columns, with an ellipsis; returns the place behind it.
+
+    Continuation bytes of a character do not count.
+    """
+    cells, cut = 0, at
+    for i in range(start, at):
+        if out[i] < 0x80 or out[i] >= 0xC0:
+            if cells == width - 1:
+                cut = i
+            cells += 1
+    return at if cells <= width else put_sign(out, cut, 0xA6)

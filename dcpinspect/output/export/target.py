@@ -1,0 +1,57 @@
+"""The target that formats write to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dcpinspect.output.export.atomic import AtomicFile
+
+ARROW_STREAM = ".arrows"
+"""Suffix of the Arrow format that is read from start to end; ``.arrow`` is the one with an index of its batches."""
+
+TableWriter = tuple[Callable[[Any], object], Callable[[], object]]
+"""Two functions: one writes a record batch of a table to a target, the other the table's end."""
+
+
+class Target:
+    """The file that formats write to. ``put`` is for whole pieces; ``write`` and the other methods are for libraries that expect a file."""
+
+    closed = False
+
+    def __init__(self, file: AtomicFile, *, width: int | None = None) -> None:
+        self._file = file
+        self._width = width
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the file can only be read from start to end."""
+        return self._file.path.endswith(ARROW_STREAM)
+
+    def put(self, data: bytes | memoryview | str) -> None:
+        """Writes a whole piece, text as UTF-8."""
+        self.write(data.encode() if isinstance(data, str) else data)
+
+    def put_lines(self, text: bytes) -> None:
+        """Writes lines that contain data from the network."""
+        self.put(text)
+
+    def width(self) -> int | None:
+        """Returns the number of columns to clip lines to; None for whole lines."""
+        return self._width
+
+    def painter(self) -> Callable[[str, str], str]:
+        """Returns a function that takes a text and a style, and colours the text if colour can be seen."""
+        return lambda text, _: text
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Takes all of ``data``, and returns its size."""
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        """Returns the number of bytes taken so far."""
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """Does nothing, because nobody reads a file that is not complete."""

@@ -1,0 +1,166 @@
+"""Summarizes the differences between two sides in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dcpinspect.text import clip, escape_rest
+
+if TYPE_CHECKING:
+    from dcpinspect.diff.difference_records import DifferenceRow, Found
+
+Paint = Callable[[str, str], str]
+
+EXAMPLES = 3
+"""Number of records that a line of the summary names."""
+_LONGEST = 100
+PATHS = 3
+"""Number of connections in both captures that the summary describes."""
+_WAYS = {"c2s": "to the server", "s2c": "to the client"}
+_CLOCKS = {"handshake": "by the handshake", "quickest-packets": "by the quickest packets"}
+
+_SAYS = {
+    "differs": "{events} both sides have, but not the same",
+    "not-sent": "{events} not sent to {lacks}, though its stream covers the seqno and nothing is lost there",
+    "other-history": "{events} of a branch of the history that {lacks} does not follow",
+    "filter": "{vbuckets} for which A and B asked for different things",
+    "capture-loss": "{events} may have come to {lacks}: packets are missing in its capture",
+    "before-capture": "{events} before {lacks}'s capture began",
+    "not-asked": "{events} that the client of {lacks} did not ask for",
+    "no-stream": "{events} of {vbuckets} of which {lacks}'s capture has no stream",
+    "not-reached": "{events} behind the last that {lacks}'s capture has of the stream",
+    "unknown": "{events} that {lacks} lacks, and its capture does not tell why",
+    "rolled-back": "{events} that {has} had and was rolled back from, so {lacks} need not have them",
+    "deduplicated": "{events} for which {lacks} has a later version of the key: de-duplicated",
+    "filtered": "{events} of a kind or collection that {lacks} did not ask for, or may not see",
+    "purged": "{events} that compaction may have removed before {lacks} read them from disk",
+    "snapshot": "{vbuckets} whose snapshots end at different seqnos",
+}
+_HEADINGS = {
+    "different": "Different:",
+    "not-compared": "Not compared, because the captures do not tell:",
+    "alike": "No difference:",
+}
+
+
+def summary(comparison: Found, paths: Sequence[DifferenceRow], names: Sequence[str], paint: Paint) -> Iterator[str]:
+    """Yields the summary. ``paths``: records of the connections that both captures have. ``names``: of the captures of A and B."""
+    from dcpinspect.diff.difference_columns import VERDICT_OF
+
+    for side, name in zip(("a", "b"), names, strict=True):
+        counted = f"{_count(comparison.events[side], 'event')} of {_count(comparison.vbuckets[side], 'vbucket')}"
+        yield f"{side.upper()}  {counted}  {clip(escape_rest(name), _LONGEST)}"
+    yield f"{_count(comparison.common, 'event')} on both sides"
+    yield ""
+    alike = "A and B do not differ, as far as both captures tell."
+    if comparison.why_nothing and not paths:
+        alike = f"Nothing could be compared: {comparison.why_nothing}."
+    yield paint("A and B differ." if comparison.is_different else alike, "bold")
+    for verdict, heading in _HEADINGS.items():
+        kinds = [key for key in comparison.counts if VERDICT_OF[key[0]] == verdict]
+        if kinds:
+            yield ""
+            yield heading
+        for kind, lacks in kinds:
+            events, vbuckets = comparison.counts[kind, lacks]
+            line = _SAYS[kind].format(
+                events=_count(events, "event"),
+                vbuckets=_count(vbuckets, "vbucket"),
+                lacks=(lacks or "").upper(),
+                has="A" if lacks == "b" else "B",
+            )
+            examples = _examples([row for row in comparison.rows if (row["kind"], row["lacks"]) == (kind, lacks)])
+            yield f"  {line}" + (f": {examples}" if examples else "")
+    yield from _ahead(comparison)
+    yield from _same_connections(paths)
+    yield from _caveats(comparison)
+
+
+def _ahead(comparison: Found) -> Iterator[str]:
+    lines = []
+    for side, other_side in (("a", "b"), ("b", "a")):
+        leads = [
+            (getattr(vbucket, side) - getattr(vbucket, other_side), vbucket)
+            for vbucket in comparison.reached
+            if getattr(vbucket, side) > getattr(vbucket, other_side)
+        ]
+        if leads:
+            most, vbucket = max(leads, key=lambda lead: lead[0])
+            where = f"vbucket {vbucket.vbucket}: {getattr(vbucket, side)} against {getattr(vbucket, other_side)}"
+            lines.append(f"  {side.upper()} on {_count(len(leads), 'vbucket')}, by up to {_count(most, 'seqno')} ({where})")
+    if lines:
+        yield ""
+        yield "Ahead:"
+        yield from lines
+
+
+def _same_connections(paths: Sequence[DifferenceRow]) -> Iterator[str]:
+    paths_by_connections: dict[tuple[int, int], list[DifferenceRow]] = {}
+    for row in paths:
+        paths_by_connections.setdefault((row["a_connection"], row["b_connection"]), []).append(row)
+    if not paths_by_connections:
+        return
+    yield ""
+    yield "The same connection in both captures:"
+    for (a_connection, b_connection), rows in list(paths_by_connections.items())[:PATHS]:
+        row = rows[0]
+        ahead = "ahead" if row["clock_offset_ns"] >= 0 else "behind"
+        offset, error = _ms(abs(row["clock_offset_ns"])), _ms(row["clock_error_ns"])
+        near = row["client_side"]
+        position = f"{near.upper()} is nearer to the client" if near else "nothing is between the two captures"
+        yield f"  {a_connection} of A is {b_connection} of B: {row['a_client']} to {row['a_server']}; {position}"
+        yield f"    clocks: B's is {offset} {ahead}, give or take {error} ({_CLOCKS[row['clock_from']]})"
+        for path in rows:
+            yield f"    {_WAYS[path['direction']]}: {_direction_text(path)}"
+    if len(paths_by_connections) > PATHS:
+        yield f"  {_count(len(paths_by_connections) - PATHS, 'more connection')}: --paths lists all"
+
+
+def _direction_text(path: DifferenceRow) -> str:
+    """Describes one direction of a connection."""
+    facts = [f"{_ms(path['delay_median_ns'])} between the taps, {_ms(path['delay_max_ns'])} at most"]
+    if path["lost"]:
+        facts.append(f"lost there and sent again {_count(path['lost'], 'time')}, {_count(path['lost_bytes'], 'byte')}")
+    missed = [(side.upper(), path[f"{side}_missed_bytes"]) for side in ("a", "b")]
+    facts += [f"{_count(count, 'byte')} of capture loss in {side}" for side, count in missed if count]
+    if path["answers"]:
+        who = "server" if path["direction"] == "c2s" else "client"
+        split = f"{_ms(path['answerer_median_ns'])} {who} and {_ms(path['network_median_ns'])} network"
+        facts.append(f"answers took {_ms(path['answer_median_ns'])}: {split}")
+    return "; ".join(facts)
+
+
+def _ms(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e6:,.3f} ms"
+
+
+def _caveats(comparison: Found) -> Iterator[str]:
+    lines = [
+        f"The capture of {side.upper()} does not tell the history of {_count(count, 'vbucket')}; it is taken from other streams."
+        for side, count in comparison.assumed.items()
+        if count
+    ]
+    if comparison.doubted:
+        lines.append(f"Of {_count(comparison.doubted, 'vbucket')} there are several to choose from: what differs there is not told.")
+    if not comparison.are_shown_alike and comparison.common:
+        lines.append("Values and datatypes were compared only where both connections are known to be shown them in the same form.")
+    if comparison.left_out:
+        lines.append(f"{comparison.left_out:,} more differences are counted, but have no record.")
+    if lines:
+        yield ""
+        yield from lines
+
+
+def _examples(rows: Sequence[DifferenceRow]) -> str:
+    """Names the first records, by vbucket and seqno."""
+    examples = []
+    for row in rows[:EXAMPLES]:
+        first, last = row["first_seqno"], row["last_seqno"]
+        seqnos = "" if first is None else f" {first}" if first == last else f" {first}–{last}"
+        examples.append(f"vb {row['vbucket']}{seqnos}")
+    return ", ".join(examples) + (" …" if len(rows) > EXAMPLES else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

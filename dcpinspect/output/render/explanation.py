@@ -1,0 +1,320 @@
+"""The texts of ``dcpinspect explain`` about a command, a status, a control key, a feature, a rule, or pasted bytes."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from dcpinspect.errors import UsageError
+from dcpinspect.output.render.byte_grid import byte_grid
+from dcpinspect.output.render.field_table import field_table
+from dcpinspect.output.render.glossary import GLOSSARY
+from dcpinspect.output.render.layout_table import layout_lines, status_lines
+from dcpinspect.output.render.message_lines import short_name
+from dcpinspect.output.render.pipeline_columns import DOCS as PIPELINE
+from dcpinspect.protocol.annotate import annotate
+from dcpinspect.protocol.choose import choose
+from dcpinspect.protocol.command_statuses import COMMAND_STATUSES
+from dcpinspect.protocol.control_keys import CONTROL_KEYS, control_key
+from dcpinspect.protocol.features import FEATURES
+from dcpinspect.protocol.fields import MessageSide
+from dcpinspect.protocol.flags import OPEN_FLAGS, OSO_FLAGS, SNAPSHOT_FLAGS, STREAM_FLAGS
+from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, decode_header, encode_header
+from dcpinspect.protocol.hextext import HexError, parse_hex, tcp_payload
+from dcpinspect.protocol.layouts import layouts_of
+from dcpinspect.protocol.message import Context, Message
+from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, opcode_doc, opcode_name
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.text import clip, escape
+
+MAX_MESSAGES = 1000
+"""Greatest number of messages in pasted bytes that are explained."""
+_SHOWN = 60
+"""Number of columns of an unknown text that the error repeats."""
+_MAGICS = tuple(bytes([magic]) for magic in MAGIC_DOCS)
+
+
+def explained(text: str) -> list[str]:
+    """Returns what ``explain`` does. Raises UsageError, with what may have been meant, if the text is no name, number or bytes."""
+    lines = explain(text)
+    if lines is not None:
+        return lines
+    if not text.strip():
+        raise UsageError("nothing to explain: give a name, a number, or bytes in hex")
+    clipped = clip(escape(text.strip()), _SHOWN)
+    if close := suggestions(text):
+        raise UsageError(f"nothing is called {clipped}; did you mean {' or '.join(close)}?")
+    try:
+        parse_hex(text)
+    except HexError as error:
+        raise UsageError(
+            f"{clipped} is no command, status, control key, feature, rule, word or column, and no hex either: {error}"
+        ) from None
+    raise UsageError(f"{clipped} is the number of no command, status or feature")
+
+
+def explain(text: str) -> list[str] | None:
+    """Returns lines about a name, a number or bytes, with every meaning of an ambiguous one; None if the text is none of these."""
+    word = text.strip()
+    commands = _commands(word)
+    # a number from DCP is more likely one of DCP's commands, or a status, than another command
+    meanings = {
+        "the command": [lines for lines in commands if lines[0].startswith("dcp_")],
+        "the status": _statuses(word),
+        "the command ": [lines for lines in commands if not lines[0].startswith("dcp_")],
+        "the control key": _control_keys(word),
+        "the feature": _features(word),
+        "the rule": _rules(word),
+        "the flag": _flags(word),
+        "the word": _words(word),
+    }
+    if not any(meanings.values()) and word.lower().endswith("s") and (singular := explain(word[:-1])) is not None:
+        return singular  # several of what has a name
+    if not any(meanings.values()):
+        meanings["the column"] = _columns(word)
+    titled = [(kind.strip(), lines) for kind, texts in meanings.items() for lines in texts]
+    output: list[str] = []
+    if len(titled) > 1 and _number(word) is not None:
+        names = [f"{kind} {lines[0].partition(':')[0]}" for kind, lines in titled]
+        output += [f"{escape(word)} is {', '.join(names[:-1])} and {names[-1]}", ""]
+    for _, lines in titled:
+        output += [*lines, ""]
+    if output:
+        return output[:-1]
+    if _number(word) is not None:
+        return None
+    try:
+        packets = parse_hex(text)
+    except HexError:
+        return None
+    return explain_packets(packets) if any(packets) else None
+
+
+def suggestions(text: str) -> list[str]:
+    """Returns known names that look like an unknown word."""
+    from dcpinspect.findings.registry import RULES  # deferred: needs NumPy and the decoder
+    from dcpinspect.tables.schema import BY_NAME
+
+    names = [op.name.lower() for op in Opcode] + [op.name.lower() for op in ServerOpcode]
+    names += [short_name(name) for name in names if name.startswith("dcp_")]
+    first = len(names)
+    names += [status.name.lower() for status in Status]
+    names += [control.key for control in CONTROL_KEYS] + [feature.name for feature in FEATURES] + list(RULES)
+    names += [word for meanings in GLOSSARY.values() for word in meanings] + list(BY_NAME)
+    other_commands = {op.name.lower() for op in (*Opcode, *ServerOpcode) if not op.name.startswith("DCP_")} - set(
+        dict.fromkeys(names[first:])
+    )
+    close = difflib.get_close_matches(text.strip(), dict.fromkeys(names), n=12, cutoff=0.65)
+    # commands around DCP come after all that is DCP's, and those of TAP last, because they have been out of use for long
+    return sorted(close, key=lambda name: (name.startswith("tap_"), name in other_commands))[:3]
+
+
+def explain_packets(packets: Sequence[bytes], context: Context | None = None) -> list[str]:
+    """Explains the messages in pasted bytes, each as grid and field table; packet headers before them are skipped."""
+    payload = b"".join(tcp_payload(packet) for packet in packets)
+    headers = sum(map(len, packets)) - len(payload)
+    output = [f"{headers} bytes of packet headers skipped", ""] if headers else []
+    if not payload:
+        return [*output, "no message after them"]
+    offset = 0
+    for offset, message in islice(messages_in(payload, context), MAX_MESSAGES):
+        if offset:
+            output += ["", f"at byte {offset}:"]
+        output += [*byte_grid(message), "", *field_table(message)]
+        supposed = _supposed(payload[offset:], context or Context("off"))
+        if supposed is not None:
+            lines, message = supposed
+            return [*output, "", *lines, "", *byte_grid(message), "", *field_table(message)]
+        offset += message.size
+    return output if offset >= len(payload) else [*output, "", f"{len(payload) - offset} more bytes are not explained"]
+
+
+def messages_in(data: bytes, context: Context | None = None) -> Iterator[tuple[int, Message]]:
+    """Yields the messages at the start of some bytes, each with its place; the last one is where no message follows.
+
+    ``context``: what was negotiated; None: guessed for each message, because bytes alone have no HELLO.
+    """
+    offset = 0
+    while offset < len(data):
+        header = decode_header(data[offset : offset + HEADER_SIZE]) if len(data) - offset >= HEADER_SIZE else None
+        end = len(data) if header is None else offset + header.size
+        is_last = data[end : end + 1] not in _MAGICS
+        message_bytes = data[offset:] if is_last else data[offset:end]
+        yield offset, annotate(message_bytes, context=context or _likely_context(message_bytes))
+        if is_last:
+            return
+        offset = end
+
+
+def _likely_context(data: bytes) -> Context:
+    """Guesses whether keys have a collection id, because pasted bytes have no HELLO. No key without an id begins with certain bytes."""
+    if len(data) < HEADER_SIZE:
+        return Context()
+    header = decode_header(data)
+    key_start = HEADER_SIZE + header.framing_size + header.extras_size
+    first = data[key_start] if header.key_size > 1 and key_start < len(data) else None
+    return Context("inferred") if first is not None and (first == 0 or 8 <= first < 0x20) else Context()
+
+
+def _supposed(data: bytes, context: Context) -> tuple[list[str], Message] | None:
+    """Returns lines and message, if a header says that there is no body although the command needs one, as in printed examples.
+
+    The lines name the contradiction and what is assumed instead: all bytes that follow are the body, and the extras have the length of a
+    layout that fits.
+    """
+    if len(data) <= HEADER_SIZE:
+        return None
+    header = decode_header(data)
+    body = len(data) - HEADER_SIZE
+    is_denied = header.value_size < 0 or (header.body_size == 0 and data[HEADER_SIZE] not in MAGIC_DOCS)
+    if header.magic not in MAGIC_DOCS or not (is_denied or header.body_size == body):
+        return None
+    fixed = _divided(replace(header, body_size=body), data)
+    if fixed.value_size < 0 or (not is_denied and fixed == header):
+        return None
+    message = annotate(encode_header(fixed) + data[HEADER_SIZE:], context=context)
+    if header.value_size >= 0 and message.problems:
+        return None
+    wrong = [f"total body {header.body_size}, and {body} bytes follow"] if header.body_size != body else []
+    words = f"the body is the {body} bytes that follow"
+    if fixed.extras_size != header.extras_size:
+        wrong.append(f"extras length {header.extras_size}, and a {message.name} in the {message.generation} layout has {fixed.extras_size}")
+        words += (
+            " and all of it is extras" if fixed.extras_size == body else f", {fixed.extras_size} of extras and {fixed.value_size} of value"
+        )
+    wrong += [problem.reason for problem in message.problems if problem.rule == "contradiction"]
+    return [f"These bytes contradict themselves: {'; '.join(wrong)}.", "", f"If {words}:"], message
+
+
+def _divided(header: Header, data: bytes) -> Header:
+    """Returns the header with a length of extras for which a layout fits, if its own length does not."""
+    declared = header.extras_size
+    sizes = {layout.extras_size for layout in layouts_of(header.opcode, header.side, server=header.is_server)}
+    extras_start = HEADER_SIZE + header.framing_size
+    for size in (declared, *sorted(sizes - {declared})) if not header.key_size else ():
+        tried = replace(header, extras_size=size)
+        if tried.value_size >= 0:
+            choice = choose(tried, data[extras_start : extras_start + size], tried.value_size)
+            if choice.layout is not None and not choice.rule:
+                return tried
+    return header
+
+
+def _number(word: str) -> int | None:
+    try:
+        number = int(word, 16) if word.lower().startswith("0x") else int(word)
+    except ValueError:
+        return None
+    return number if 0 <= number <= 0xFFFF and len(word) <= 6 else None
+
+
+def _commands(word: str) -> list[list[str]]:
+    number = _number(word)
+    name = _joined(word, "_")
+    texts = []
+    for server, table in ((False, Opcode), (True, ServerOpcode)):
+        for op in table:
+            full = op.name.lower()
+            if number == int(op) or name in (full, short_name(full), full.removeprefix("dcp_")):
+                texts.append(_command(int(op), server=server))
+    return [*texts, *(_command(opcode, server=False) for opcode in DEVELOPMENT if opcode == number)]
+
+
+def _command(opcode: int, *, server: bool) -> list[str]:
+    name = opcode_name(opcode, server=server)
+    table = ", of the magics 0x82 and 0x83" if server else ""
+    lines = [f"{name}: opcode 0x{opcode:02x}{table}", f"  {opcode_doc(opcode, server=server)}"]
+    sides: tuple[MessageSide, MessageSide] = ("request", "response")
+    for side in sides:
+        for layout in layouts_of(opcode, side, server=server):
+            lines += ["", *layout_lines(layout)]
+    if not server and opcode in COMMAND_STATUSES:
+        lines += ["", "what it may be answered", *status_lines(COMMAND_STATUSES[opcode])]
+    return lines
+
+
+def _statuses(word: str) -> list[list[str]]:
+    number = _number(word)
+    name = _joined(word, "_")
+    return [
+        [f"{status.name.lower()}: status 0x{int(status):04x}", f"  {status.meaning}"]
+        for status in Status
+        if number == int(status) or name == status.name.lower()
+    ]
+
+
+def _control_keys(word: str) -> list[list[str]]:
+    control = control_key(word) or control_key(_joined(word, "_"))
+    if control is None:
+        return []
+    lines = [
+        f"{control.key}: DCP control key, since {control.since}",
+        f"  {control.doc}",
+        f"  values: {control.values}",
+        f"  default: {control.default}",
+    ]
+    return [[*lines, f"  refused: {control.failure}"] if control.failure else lines]
+
+
+def _rules(word: str) -> list[list[str]]:
+    # other words are not rules; the module of rules loads NumPy and the decoder
+    name = _joined(word, "-")
+    if "-" not in name and name not in ("rollback", "failover"):
+        return []
+    from dcpinspect.findings.registry import RULES
+    from dcpinspect.output.render.rule_text import rule_lines
+
+    return [list(rule_lines(RULES[name]))] if name in RULES else []
+
+
+def _words(word: str) -> list[list[str]]:
+    name = _joined(word, " ")
+    entries = ((topic, term, meaning) for topic, meanings in GLOSSARY.items() for term, meaning in meanings.items())
+    return [[f"{term}: {topic}", f"  {meaning}"] for topic, term, meaning in entries if _joined(term, " ") == name]
+
+
+def _joined(word: str, by: str) -> str:
+    """Returns a name in small letters; space, hyphen and underscore are the same."""
+    return re.sub(r"[\s_-]+", by, word.strip().lower())
+
+
+def _flags(word: str) -> list[list[str]]:
+    name = _joined(word, "-")
+    tables = {"DCP open": OPEN_FLAGS, "stream request": STREAM_FLAGS, "snapshot marker": SNAPSHOT_FLAGS, "OSO snapshot": OSO_FLAGS}
+    return [
+        [f"{bit.name}: flag 0x{bit.mask:x} of a {message_name}", f"  {bit.doc}"]
+        for message_name, bits in tables.items()
+        for bit in bits
+        if bit.name == name
+    ]
+
+
+def _columns(word: str) -> list[list[str]]:
+    name = _joined(word, "_")
+    if not re.fullmatch(r"[a-z][a-z_0-9]*", name):
+        return []
+    from dcpinspect.diff.difference_columns import PATHS  # deferred: these need NumPy
+    from dcpinspect.findings.record import CONTRACTS
+    from dcpinspect.tables.schema import BY_NAME
+
+    docs: dict[str, list[str]] = {BY_NAME[name].doc: ["messages"]} if name in BY_NAME else {}
+    for table, contract in {**CONTRACTS, "paths": PATHS}.items():
+        for column in contract.columns:
+            if column.name == name:
+                docs.setdefault(column.doc, []).append(table)
+    for table, columns in PIPELINE.items():
+        if name in columns:
+            docs.setdefault(columns[name], []).append(f"{table} of a pipeline")
+    return [[f"{name}: column of {', '.join(names)}", f"  {doc}"] for doc, names in docs.items()]
+
+
+def _features(word: str) -> list[list[str]]:
+    number = _number(word)
+    return [
+        [f"{feature.name}: HELLO feature 0x{feature.code:02x} ({feature.effect})", f"  {feature.doc}"]
+        for feature in FEATURES
+        if feature.name.lower() == word.lower() or number == feature.code
+    ]

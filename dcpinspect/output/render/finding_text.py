@@ -1,0 +1,363 @@
+"""Findings for people: the verdict, then for each finding, the worst first: what happened, where, when, whose fault it is, and what to
+do.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import UTC, datetime
+
+from dcpinspect.findings.finding import Finding, MessagePlace, connections_of, ranges
+from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.output.render.verdict import LookedAt, clock, verdict
+from dcpinspect.reading.numbering import STEP
+from dcpinspect.tables.times import in_words
+from dcpinspect.text import escape, escape_rest
+
+TextPaint = Callable[[str, str], str]
+
+GLYPHS = {"error": "✖", "warning": "!", "note": "·"}
+STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
+SCREEN = 25
+"""Number of lines of a report for a screen, unless everything is asked for."""
+WHO_ACTS = {
+    "client": "the client has to act",
+    "server": "the server has to act",
+    "capture": "a fuller capture is needed",
+    "normal": "nobody has to act",
+    "unknown": "who has to act is not known",
+}
+"""In words, who has to do something about a finding."""
+EXAMPLES = 3
+"""Number of cases of a finding in such a report."""
+SHOWN_BY_NUMBER = 4
+"""Number of vbuckets up to which they are listed without a count."""
+_SHOWN = 8
+"""Number of files that a line names."""
+_ROW = re.compile(r"( in)? rows? (\d+(?:(?:,| or| and| to) \d+)*)")
+_HINT = "'dcpinspect explain RULE' explains a rule"
+_MORE = "--all shows everything; "
+_COUNTED, _LINE, _SENTENCE, _ADVICE, _SHORT, _FULL = range(6)
+"""How much is said of a finding: only counted by rule, one line that may be cut, a sentence, sentence and advice, also its time,
+everything.
+"""
+_FOLDING: tuple[dict[str, int], ...] = (
+    *({}, {"note": _LINE}, {"note": _COUNTED}, {"warning": _SHORT}, {"warning": _LINE}),
+    *({"warning": _SHORT, "error": _SHORT}, {"warning": _LINE}, {"error": _LINE}),
+)
+"""The steps in which the report is shortened until it fits."""
+_RAISED = (
+    *((severity, level) for level in (_SENTENCE, _ADVICE, _SHORT, _FULL) for severity in ("error", "warning")),
+    *(("note", level) for level in (_LINE, _SENTENCE, _ADVICE, _SHORT)),
+)
+"""The steps in which remaining lines are used, finding by finding."""
+
+
+def report_lines(
+    findings: Sequence[Finding],
+    files: Sequence[str],
+    paint: TextPaint,
+    *,
+    with_effects: bool = False,
+    width: int | None = None,
+    looked: LookedAt | None = None,
+    instead: str | None = None,
+    span: tuple[int, int] | None = None,
+    most: int = SCREEN,
+) -> Iterator[str]:
+    """Yields the report: a verdict, then the findings with their evidence. ``findings``: the worst first.
+
+    ``with_effects``: shows everything, with the effects of each cause below it; otherwise as much as fits ``most`` lines. ``width``: of
+    lines; None shows whole lines, without a limit of lines. ``looked``: how much was checked. ``instead``: replaces the verdict.
+    ``span``: of time, if nothing else is shown.
+    """
+    causes, effects = with_their_effects(findings)
+    page = _Page(files, paint, width, effects, is_all=with_effects)
+    head = list(page.wrapped(instead or " · ".join(filter(None, [verdict(causes, looked), in_words(span) if span else ""])), "", "  "))
+    yield from (paint(line, "bold") for line in head)
+    if not causes:
+        return
+    yield ""
+    hint = list(page.wrapped(_HINT if with_effects else f"{_MORE}{_HINT}", "", "  "))
+    notes_aside = [] if with_effects or looked is None else _aside(causes, looked.without_dcp)
+    last = list(page.aside(notes_aside)) if notes_aside else []
+    room = most - 2 - len(head) - len(hint) - len(last)
+    yield from page.whole(causes) if with_effects else page.fitted([finding for finding in causes if finding not in notes_aside], room)
+    yield from last
+    yield ""
+    yield from hint
+
+
+def _aside(causes: Sequence[Finding], without_dcp: Collection[int]) -> list[Finding]:
+    """Returns the notes, if there are several, that only concern connections without DCP, but for passwords that anybody can read."""
+    notes = [note for note in causes if note.severity == "note" and note.rule != "credentials-in-clear"]
+    without_dcp_notes = [note for note in notes if note.connections and all(number in without_dcp for number in note.connections)]
+    return without_dcp_notes if len(without_dcp_notes) > 1 else []
+
+
+class _Page:
+    """Lays out findings in lines of one width."""
+
+    def __init__(
+        self, files: Sequence[str], paint: TextPaint, width: int | None, effects: dict[str, list[Finding]], *, is_all: bool
+    ) -> None:
+        self._files = files
+        self._paint = paint
+        self._width = None if width is None else max(width, 40)
+        self._effects = effects
+        self._is_all = is_all
+        self._is_dense = False
+        """Whether no blank lines stand between findings."""
+
+    def wrapped(self, text: str, indent: str, more: str) -> Iterator[str]:
+        """Yields a text in lines that fit."""
+        if self._width is None:
+            yield indent + text
+            return
+        yield from textwrap.wrap(text, self._width, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False) or [indent]
+
+    def aside(self, notes: Sequence[Finding]) -> Iterator[str]:
+        """Yields one line for notes about connections without DCP."""
+        numbers = ranges(sorted({number for finding in notes for number in finding.connections}))
+        rules = ", ".join(dict.fromkeys(finding.rule for finding in notes))
+        yield self._clipped(f"{GLYPHS['note']} {len(notes)} notes about connections without DCP: {rules} (connections {numbers}; --all)")
+
+    def whole(self, causes: Sequence[Finding]) -> list[str]:
+        """Returns all findings in full."""
+        return _apart([self.entry(finding, _FULL) for finding in causes])
+
+    def fitted(self, causes: Sequence[Finding], most: int) -> list[str]:
+        """Returns as much as fits into ``most`` lines, with a note on what is left out: first of notes, then of warnings, then of all
+        but the worst. Blank lines between findings are left out where they would cost the advice on an error or a warning.
+        """
+        lines, levels = self._fitted(causes, most)
+        if any(level < _ADVICE and finding.severity != "note" for finding, level in zip(causes, levels, strict=True)):
+            self._is_dense = True
+            lines, _ = self._fitted(causes, most)
+        return lines
+
+    def _fitted(self, causes: Sequence[Finding], most: int) -> tuple[list[str], list[int]]:
+        """Returns the lines, and how much is said of each finding."""
+        levels = {"error": _FULL, "warning": _FULL, "note": _SHORT}
+        for change in _FOLDING:
+            levels.update(change)
+            chosen_levels = [levels[finding.severity] for finding in causes]
+            lines = self._at(causes, chosen_levels)
+            if len(lines) <= most or self._width is None:
+                return self._raised(causes, chosen_levels, lines, most)
+        return [*lines[: most - 1], f"and {len(lines) - most + 1:,} more lines (--all)"], chosen_levels
+
+    def _raised(self, causes: Sequence[Finding], levels: list[int], lines: list[str], most: int) -> tuple[list[str], list[int]]:
+        """Adds more about each finding, the worst first, as long as lines are left."""
+        for severity, level in _RAISED:
+            for index, finding in enumerate(causes):
+                if finding.severity == severity and levels[index] < level and len(lines) < most:
+                    raised_levels = [*levels[:index], level, *levels[index + 1 :]]
+                    if len(raised_lines := self._at(causes, raised_levels)) <= most:
+                        levels, lines = raised_levels, raised_lines
+        return lines, levels
+
+    def _at(self, causes: Sequence[Finding], levels: Sequence[int]) -> list[str]:
+        entries = [self.entry(finding, level) for finding, level in zip(causes, levels, strict=True) if level != _COUNTED]
+        lines = [line for entry in entries for line in entry] if self._is_dense else _apart(entries)
+        for severity in SEVERITIES:
+            severity_levels = [level for finding, level in zip(causes, levels, strict=True) if finding.severity == severity]
+            folded = [finding for finding, level in zip(causes, levels, strict=True) if finding.severity == severity and level == _COUNTED]
+            if folded:
+                rules = ", ".join(f"{number} {rule}" for rule, number in Counter(finding.rule for finding in folded).most_common())
+                several = (
+                    f"{len(folded)} {'more ' if len(severity_levels) > len(folded) else ''}{severity}{'' if len(folded) == 1 else 's'}"
+                )
+                lines += self.wrapped(f"{GLYPHS[severity]} {several}: {rules}", "", "    ")
+        return lines
+
+    def entry(self, finding: Finding, level: int) -> list[str]:
+        """Returns the lines of one finding."""
+        if level == _COUNTED:
+            return []
+        glyph = f"{GLYPHS[finding.severity]} {finding.rule}"
+        headline = by_packets(f"{glyph}: {escape_rest(finding.what or finding.message)}", finding, self._files)
+        if level in (_LINE, _SENTENCE, _ADVICE):
+            headline = f"{headline} ({place_of(finding)})"
+        lines = [self._clipped(headline)] if level == _LINE else list(self.wrapped(headline, "", "    "))
+        heads = [lines[0][len(glyph) :], *lines[1:]]
+        lines = [
+            self._paint(glyph, STYLES[finding.severity]) + self._paint(heads[0], "bold"),
+            *(self._paint(line, "bold") for line in heads[1:]),
+        ]
+        advice = list(self.wrapped(f"next: {escape_rest(finding.next)}", "    ", "      ")) if finding.next else []
+        advice[:1] = [line.replace("next:", self._paint("next:", "bold"), 1) for line in advice[:1]]
+        if level == _SHORT:
+            whom = escape(f"client {finding.clients[0]}" if len(finding.clients) == 1 else finding.who)
+            facts = [", ".join(filter(None, [whom, place_of(finding)])), _when(finding, is_short=True), _over(finding)]
+            lines += self.wrapped(by_packets("; ".join(filter(None, facts)), finding, self._files), "    ", "      ")
+        if level < _FULL:
+            return [*lines, *(advice if level >= _ADVICE else ())]
+        who = ", ".join(filter(None, [escape(finding.who), escape(finding.server)]))
+        lines += self.wrapped("; ".join(filter(None, [who, place_of(finding)])), "    ", "      ")
+        lines += self.wrapped(by_packets(told_of(finding), finding, self._files), "    ", "      ")
+        lines += self._table(finding)
+        if finding.places:
+            references = [*([] if finding.places[0].row >= STEP else [_rows(finding)]), f"Wireshark: {_packets(finding, self._files)}"]
+            lines += self.wrapped("; ".join(references), "    ", "      ")
+        lines += advice
+        effects = self._effects.get(finding.id, ())
+        if effects and not self._is_all:
+            lines += self.wrapped(f"explains {effects_in_words(effects)}", "    ", "      ")
+        for effect in effects if self._is_all else ():
+            effect_lines = self.entry(effect, _FULL)
+            lines += [f"    follows from it: {effect_lines[0]}", *(f"    {line}" for line in effect_lines[1:])]
+        return lines
+
+    def _clipped(self, line: str) -> str:
+        """Cuts a line that is too long after a word."""
+        if self._width is None or len(line) <= self._width:
+            return line
+        cut = line[: self._width]
+        whole_words = cut.rpartition(" ")[0].rstrip(" ,;:(")
+        return f"{whole_words or cut[:-1]}…"
+
+    def _table(self, finding: Finding) -> Iterator[str]:
+        """Yields what differs between cases: numbers in columns, or sentences."""
+        if len({tuple(case.facts.items()) or case.message for case in finding.cases}) < 2:
+            return
+        cases = finding.cases if self._is_all else finding.cases[:EXAMPLES]
+        names = list(dict.fromkeys(name for case in finding.cases for name in case.facts))
+        heading = [
+            *(["connection"] if len(finding.connections) > 1 else []),
+            *(["vb"] if len(finding.vbuckets) > 1 else []),
+            *(names or ["what"]),
+        ]
+        rows = [heading]
+        for case in cases:
+            facts = {"connection": ranges(case.connections), "vb": ranges(case.vbuckets), "what": escape_rest(case.message), **case.facts}
+            rows.append([str(facts.get(name, "")) for name in heading])
+        widths = [max(len(row[column]) for row in rows) for column in range(len(heading))]
+        for row in rows:
+            last = row[-1] if not names else f"{row[-1]:>{widths[-1]}}"
+            cells = [f"{cell:>{width}}" for cell, width in zip(row[:-1], widths[:-1], strict=True)]
+            yield self._clipped("      " + "  ".join([*cells, last]))
+        if len(cases) < len(finding.cases):
+            yield f"      and {len(finding.cases) - len(cases):,} more (--all)"
+
+
+def _apart(entries: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the lines of findings, with a blank line beside each that has several."""
+    lines: list[str] = []
+    for before, entry in zip(["", *entries], entries, strict=False):
+        lines += [*([""] if lines and max(len(before), len(entry)) > 1 else []), *entry]
+    return lines
+
+
+def with_their_effects(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, list[Finding]]]:
+    """Returns the findings that stand alone (also those whose cause is not in the list), and the effects of each cause by its id."""
+    ids = {finding.id for finding in findings if finding.effect_of is None}
+    causes, effects = [], defaultdict(list)
+    for finding in findings:
+        if finding.effect_of in ids:
+            effects[finding.effect_of].append(finding)
+        else:
+            causes.append(finding)
+    return causes, effects
+
+
+def effects_in_words(effects: Sequence[Finding]) -> str:
+    """Counts effects by rule: 12 other findings: 8 rollback, 4 stream-refused."""
+    counts: Counter[str] = Counter()
+    for effect in effects:
+        counts[effect.rule] += effect.count
+    count = counts.total()
+    rules = ", ".join(f"{number:,} {rule}" for rule, number in counts.most_common())
+    return f"{count:,} other finding{'' if count == 1 else 's'}: {rules}"
+
+
+def sentence(finding: Finding) -> str:
+    """Returns place and message of a finding on one line."""
+    times = f" ({finding.count:,} times)" if finding.count > 1 and not finding.cases else ""
+    return f"{finding.where}: {escape_rest(finding.message)}{times}"
+
+
+def place_of(finding: Finding) -> str:
+    """Returns connections and vbuckets of a finding by number."""
+    connections = connections_of(finding)
+    sid = "" if finding.sid is None else f" stream-id {finding.sid}"
+    count = f"{len(finding.vbuckets):,} vbuckets: " if len(finding.vbuckets) > SHOWN_BY_NUMBER else "vb "
+    return ", ".join(filter(None, [connections, f"{count}{ranges(finding.vbuckets)}{sid}" if finding.vbuckets else ""]))
+
+
+def told_of(finding: Finding) -> str:
+    """Returns when a finding was, whose fault it is, and whether it is over."""
+    return "; ".join(filter(None, [_when(finding), WHO_ACTS[finding.whose], _over(finding)]))
+
+
+def _when(finding: Finding, *, is_short: bool = False) -> str:
+    """Returns the time span of a finding, and how often it occurred."""
+    times = f"{finding.count:,} times" if finding.count > 1 else ""
+    if not finding.first_time_ns:
+        return times
+    first, last = finding.first_time_ns, max(finding.last_time_ns, finding.first_time_ns)
+    if is_short:
+        begin, end = clock(first), clock(last)
+    else:
+        begin, end = (
+            f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{time_ns // 10**6 % 1000:03d}" for time_ns in (first, last)
+        )
+        end = end[11:] if end[:10] == begin[:10] else end
+    span = f"{begin}–{end} UTC" if not begin.endswith(end) else f"{begin} UTC"
+    return span if is_short or not times else f"{span}, {times}"
+
+
+def _over(finding: Finding) -> str:
+    if finding.over == "recovered":
+        return f"recovered in row {finding.over_row}" if finding.over_row is not None else "recovered"
+    return "not over by the end" if finding.over == "open" else ""
+
+
+def by_packets(text: str, finding: Finding, files: Sequence[str]) -> str:
+    """Names messages by their packets, if their numbers are packet numbers, as in a pipeline; leaves out messages without a known
+    packet.
+    """
+    place_by_row = {str(place.row): place for place in finding.places if place.row >= STEP}
+
+    def named(match: re.Match[str]) -> str:
+        before, rows = match[1] or "", re.findall(r"\d+", match[2])
+        known_places = [place_by_row[row] for row in rows if row in place_by_row]
+        if len(known_places) < len(rows):
+            return "" if before and int(rows[0]) >= STEP else match[0]
+        if len({place.file for place in known_places}) > 1:
+            return f"{before} " + re.sub(r"\d+", lambda row: message_of(place_by_row[row[0]], files), match[2])
+        frames = re.sub(r"\d+", lambda row: str(place_by_row[row[0]].frame), match[2])
+        return f"{before} packet{'s' if len(rows) > 1 else ''} {frames} of {escape(files[known_places[0].file])}"
+
+    return _ROW.sub(named, text) if place_by_row else text
+
+
+def message_of(place: MessagePlace, files: Sequence[str]) -> str:
+    """Names a message by its row, or by its packet where rows are packet numbers, as in a pipeline."""
+    return f"row {place.row}" if place.row < STEP else f"packet {place.frame} of {escape(files[place.file])}"
+
+
+def _listed(noun: str, numbers: Sequence[str]) -> str:
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+
+
+def _rows(finding: Finding) -> str:
+    rows = sorted({place.row for place in finding.places})
+    more = f" and {finding.left_out:,} more" if finding.left_out else ""
+    return f"{_listed('row', list(map(str, rows)))}{more}"
+
+
+def _packets(finding: Finding, files: Sequence[str]) -> str:
+    """Returns display filters for Wireshark, one per file."""
+    frames: dict[int, list[int]] = {}
+    for place in finding.places:
+        frames.setdefault(place.file, []).append(place.frame)
+    filters = []
+    for file, numbers in list(frames.items())[:_SHOWN]:
+        file_frames = sorted(set(numbers))
+        text = f"frame.number == {file_frames[0]}" if len(file_frames) == 1 else f"frame.number in {{{', '.join(map(str, file_frames))}}}"
+        filters.append(f"{text} of {escape(files[file])}" if len(files) > 1 else text)
+    return "; ".join(filters)

@@ -1,0 +1,202 @@
+"""Summarizes a reading in about ten lines of 80 columns, the important facts first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from dcpinspect.findings.finding import ranges
+from dcpinspect.output.render.message_lines import counted, share_of
+from dcpinspect.text import cells, escape
+
+MOST = 3
+"""Number of files, clients and servers that have a line each."""
+_WIDE = 80
+_LABEL = 10
+
+
+def info_lines(info: dict[str, Any]) -> Iterator[str]:
+    """Yields the lines, from a record of ``INFO``."""
+    for label, texts in info_facts(info):
+        for number, text in enumerate(texts):
+            for line_number, line in enumerate(_wrapped(text) if label != "next" else [text]):
+                yield f"{'' if number or line_number else label:<{_LABEL}}{line}"
+
+
+def info_facts(info: dict[str, Any]) -> Iterator[tuple[str, Iterable[str]]]:
+    """Yields labels with their texts, which are not wrapped yet."""
+    yield from (
+        ("files", _files(info)),
+        ("time", _time(info)),
+        ("traffic", [_traffic(info)]),
+        ("clients", _clients(info)),
+        ("servers", _servers(info)),
+        ("buckets", [", ".join(map(escape, info["buckets"])) or "none was selected in the capture"]),
+        ("vbuckets", [_vbuckets(info)]),
+        ("complete", [_complete(info)]),
+        ("below DCP", list(map(escape, info["below"]))),
+        ("TLS", [_tls(info)]),
+        ("next", [escape(info["next"])] if info["next"] else []),
+    )
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    """Splits a text into lines, between words."""
+    line = ""
+    for word in text.split(" "):
+        if line and cells(line) + 1 + cells(word) > _WIDE - _LABEL:
+            yield line
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    yield line
+
+
+def _some(lines: Sequence[str], noun: str) -> Iterator[str]:
+    first_lines = lines if len(lines) <= MOST + 1 else lines[:MOST]
+    yield from first_lines
+    if len(first_lines) < len(lines):
+        yield f"and {len(lines) - len(first_lines):,} more {noun}; --format json has all"
+
+
+def _files(info: dict[str, Any]) -> Iterator[str]:
+    return _some([f"{escape(file['name'])} ({file['format']}, {counted(file['packets'], 'packet')})" for file in info["files"]], "files")
+
+
+def _time(info: dict[str, Any]) -> Iterator[str]:
+    if info["first_time"] is None:
+        return
+    first, last = (datetime.fromtimestamp(info[name] // 10**9, UTC) for name in ("first_time", "last_time"))
+    until = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
+    span = f"{first:%Y-%m-%d %H:%M:%S} to {until} UTC" if first != last else f"{first:%Y-%m-%d %H:%M:%S} UTC"
+    yield f"{span}, {_duration(info['last_time'] - info['first_time'])} long"
+    local = first.astimezone()
+    if local.utcoffset():
+        yield f"{local:%Y-%m-%d %H:%M:%S} {escape(local.tzname() or '')} where this runs (UTC{local:%z})"
+
+
+def _duration(nanoseconds: int) -> str:
+    seconds = nanoseconds / 1e9
+    if seconds < 60:
+        return f"{seconds:.3f} s"
+    minutes, left_seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min {left_seconds} s" if hours else f"{minutes} min {left_seconds} s"
+
+
+def _traffic(info: dict[str, Any]) -> str:
+    counts = (("packets", "packet"), ("connections", "connection"), ("messages", "message"), ("streams", "stream"))
+    answers = [f"{count:,} {answer}" for answer, count in info["answers"].items()]
+    text = ", ".join(counted(info[name], noun) for name, noun in counts) + (f" ({', '.join(answers)})" if answers else "")
+    return text + (f"; {counted(info['copies'], 'connection')} seen twice" if info["copies"] else "")
+
+
+def _clients(info: dict[str, Any]) -> Iterator[str]:
+    return _some(
+        [
+            f"{escape(client['address'])}  {escape(client['name'] or _nameless(info, client))}"
+            + (f", agent {escape(client['agent'])}" if client["agent"] else "")
+            + f": {_numbers('connection', client['connections'])}"
+            + (f", {counted(client['vbuckets'], 'vbucket')}" if client["vbuckets"] else "")
+            for client in sorted(info["clients"], key=lambda client: -client["vbuckets"])
+        ],
+        "clients",
+    )
+
+
+def _nameless(info: dict[str, Any], client: dict[str, Any]) -> str:
+    """Returns why a client has no name."""
+    if (reason := _unused(info, "client", client["address"], client["connections"])) is not None:
+        return reason
+    return "name of the DCP open not captured" if client["is_opened"] else "no DCP open in the capture"
+
+
+def _servers(info: dict[str, Any]) -> Iterator[str]:
+    return _some(
+        [
+            f"{escape(server['address'])}  {_version(info, server)}: {_numbers('connection', server['connections'])}"
+            for server in info["servers"]
+        ],
+        "servers",
+    )
+
+
+def _version(info: dict[str, Any], server: dict[str, Any]) -> str:
+    if server["version"]:
+        return f"version {escape(server['version'])}"
+    return _unused(info, "server", server["address"], server["connections"]) or "version not in the capture"
+
+
+def _vbuckets(info: dict[str, Any]) -> str:
+    numbers = info["vbuckets"]
+    return f"{len(numbers):,}: {ranges(numbers)}" if numbers else "none"
+
+
+def _unused(info: dict[str, Any], name: str, value: str, numbers: Sequence[int]) -> str | None:
+    """Returns why none of these connections has a name or a version: what came of all of them; None if that is not so."""
+    unopened = [endpoint for endpoint in info["unopened"] if endpoint[name] == value]
+    if set(numbers) - {number for endpoint in unopened for number in endpoint["connections"]}:
+        return None
+    hows = {endpoint["how"] for endpoint in unopened} - {"silent"}
+    return f"not connected ({_how(hows)})" if hows else "said nothing, as health probes do"
+
+
+def _how(hows: Iterable[str]) -> str:
+    return ", ".join(how.replace("-", " ") for how in sorted(hows))
+
+
+def _complete(info: dict[str, Any]) -> str:
+    lacks = []
+    failed = [endpoint for endpoint in info["unopened"] if endpoint["how"] != "silent"]
+    if failed:
+        count = sum(len(endpoint["connections"]) for endpoint in failed)
+        servers = sorted({escape(endpoint["server"]) for endpoint in failed})
+        to = ", ".join(servers) if len(servers) <= MOST else counted(len(servers), "server")
+        lacks.append(f"{counted(count, 'connection')} to {to} could not be opened ({_how({endpoint['how'] for endpoint in failed})})")
+    for name, noun, reason in (
+        ("problems", "damaged place", "in the capture"),
+        ("dropped_packets", "packet", "dropped before they were captured"),
+        ("truncated_packets", "packet", "cut by the snapshot length"),
+    ):
+        if info[name]:
+            lacks.append(f"{counted(info[name], noun)} {reason}")
+    if info["holes"]:
+        reason = "not there when needed" if info["late_bytes"] else "lost"
+        lacks.append(f"{counted(info['missing_bytes'], 'byte')} {reason} ({counted(info['holes'], 'hole')})")
+    if info["one_direction"]:
+        lacks.append(f"only one direction of {_numbers('connection', info['one_direction'])} was captured")
+    if info["skipped_bytes"]:
+        lacks.append(f"{counted(info['skipped_bytes'], 'byte')} in no message")
+    if info["foreign_bytes"]:
+        lacks.append(f"{counted(info['foreign_bytes'], 'byte')} of another protocol")
+    if info["late_bytes"]:
+        lacks.append(f"{counted(info['late_bytes'], 'byte')} came too late to be read")
+    if info["unopened_records"]:
+        lacks.append(f"{counted(info['unopened_records'], 'record')} of TLS not opened")
+    if info["mid_stream"]:
+        lacks.append(f"no handshake of {_numbers('connection', info['mid_stream'])}")
+    if info["tls_bytes"]:
+        lacks.append("TLS is not decrypted")
+    if not info["captured_bytes"]:
+        return "; ".join(["nothing to decode", *lacks])
+    plain = info["captured_bytes"] - info["tls_overhead_bytes"]
+    share = f"{share_of(info['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"
+    return f"no: {', '.join(lacks)}; of what is there, {share}" if lacks else f"yes: {share}, no handshake is missing"
+
+
+def _tls(info: dict[str, Any]) -> str:
+    texts = []
+    if info["decrypted_connections"]:
+        size = counted(info["tls_overhead_bytes"], "byte")
+        texts.append(f"{_numbers('connection', info['decrypted_connections'])} decrypted; {size} of them are TLS itself")
+    if info["tls_connections"]:
+        numbers = _numbers("connection", info["tls_connections"])
+        texts.append(f"{counted(info['tls_bytes'], 'byte')} on {numbers}, not decrypted: {info['tls_next']}")
+    return "; ".join(texts) or "none seen"
+
+
+def _numbers(noun: str, numbers: Sequence[int]) -> str:
+    if len(numbers) > MOST and numbers[-1] - numbers[0] >= len(numbers):
+        return counted(len(numbers), noun)
+    return f"{noun}{'' if len(numbers) == 1 else 's'} {ranges(numbers)}"

@@ -1,0 +1,109 @@
+"""Messages and bytes over time: one line per span of time, then a chart for each command."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.output.render.message_lines import counted, seconds_text
+from dcpinspect.output.render.sparkline import sparkline
+from dcpinspect.output.render.timeline_text import lasting
+from dcpinspect.tables.record_tables import Records, time_text
+from dcpinspect.text import cells, clip, escape
+
+COMMANDS = 4
+"""Number of commands that have a column; other commands are only in the sums."""
+CHARTS = 12
+"""Number of commands that have a chart."""
+SPARKS, BESIDE = 60, 62
+"""Number of blocks of a chart, if lines have no width, and width of what stands beside it."""
+_BEFORE = 41
+"""Width of the columns before those of commands."""
+BAR = 20
+"""Least width of a bar, and its width if lines have none."""
+MOST_LINES = 2_000
+
+Whole = npt.NDArray[np.int64]
+StyledText = tuple[str, str]
+"""Text and style."""
+
+
+def io_lines(records: Records, interval_ns: int, *, width: int | None) -> Iterator[StyledText]:
+    """Yields the lines of a table of ``IO``. ``width``: clips the lines."""
+    sparks = SPARKS if width is None else max(10, width - BESIDE)
+    for text, style in _lines(records, interval_ns, sparks, width):
+        yield (text if width is None else clip(text, width)), style
+
+
+def _lines(records: Records, interval_ns: int, sparks: int, width: int | None) -> Iterator[StyledText]:
+    if not len(records):
+        return
+    names = list(zip(records.values("name"), records.values("side"), strict=True))
+    relative = np.array(records.values("relative_ns"), dtype=np.int64)
+    messages, sizes = (np.array(records.values(name), dtype=np.int64) for name in ("messages", "bytes"))
+    spans = relative // interval_ns
+    totals: dict[tuple[str, str], int] = defaultdict(int)
+    for name, count in zip(names, messages.tolist(), strict=True):
+        totals[name] += count
+    most = sorted(totals, key=lambda name: (-totals[name], name))
+    first = records.values("time")[0] - int(relative[0])
+    yield f"from {time_text(first)} (UTC), a row is {lasting(interval_ns)}", ""
+    heads = [f"{escape(name)}{'' if side == 'request' else ' answer'}" for name, side in most[:COMMANDS]]
+    bar = BAR
+    if width is not None:
+        while heads and _BEFORE + sum(cells(head) + 2 for head in heads) + BAR > width:
+            heads.pop()
+        bar = max(1, width - _BEFORE - sum(cells(head) + 2 for head in heads))
+    yield "  ".join([f"{'time s':>14}", f"{'messages':>9}", f"{'bytes':>12}", *heads, "messages"]), "bold"
+    yield from ((line, "") for line in _rows(spans, messages, sizes, names, most, heads, interval_ns, bar))
+    if len(heads) < len(most):
+        yield f"in the sums, without a column: {counted(len(most) - len(heads), 'more command')}; --format csv has all", "dim"
+    yield "", ""
+    low, high = int(spans.min()), int(spans.max())
+    together = max(1, -(-(high - low + 1) // sparks))
+    yield f"a block is {lasting(interval_ns * together)}, from {lasting(low * interval_ns) if low > 0 else 0} on", "bold"
+    for name in most[:CHARTS]:
+        command_rows = [row for row, row_name in enumerate(names) if row_name == name]
+        for unit, values in (("messages", messages), ("bytes", sizes)):
+            chart = np.zeros(-(-(high - low + 1) // together), np.int64)
+            np.add.at(chart, (spans[command_rows] - low) // together, values[command_rows])
+            label = f"{escape(name[0])}{'' if name[1] == 'request' else ' answer'}" if unit == "messages" else ""
+            yield f"{label:<30} {unit:<8}  {sparkline(chart.tolist(), sparks):<{sparks}}  at most {int(chart.max()):,}", ""
+    if len(most) > CHARTS:
+        yield f"and {len(most) - CHARTS} more commands; --format csv has all", ""
+
+
+def _rows(
+    spans: Whole,
+    messages: Whole,
+    sizes: Whole,
+    names: Sequence[tuple[str, str]],
+    most: Sequence[tuple[str, str]],
+    heads: Sequence[str],
+    interval_ns: int,
+    bar_width: int,
+) -> Iterator[str]:
+    column = {name: index for index, name in enumerate(most[: len(heads)])}
+    numbers, row_span = np.unique(spans, return_inverse=True)
+    counts, bytes_ = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+    np.add.at(counts, row_span, messages)
+    np.add.at(bytes_, row_span, sizes)
+    cells_ = np.zeros((len(numbers), len(heads)), np.int64)
+    for span_index, name, count in zip(row_span.tolist(), names, messages.tolist(), strict=True):
+        if name in column:
+            cells_[span_index, column[name]] += count
+    before = None
+    for span_index, number in enumerate(numbers.tolist()[:MOST_LINES]):
+        if before is not None and number > before + 1:
+            yield f"{'…':>14}  nothing for {lasting((number - before - 1) * interval_ns)}"
+        before = number
+        bar = "█" * max(1, int(bar_width * counts[span_index] // counts.max()))
+        command_counts = [f"{count:>{cells(head)},}" for count, head in zip(cells_[span_index].tolist(), heads, strict=True)]
+        yield "  ".join(
+            [f"{seconds_text(number * interval_ns):>14}", f"{counts[span_index]:>9,}", f"{bytes_[span_index]:>12,}", *command_counts, bar]
+        )
+    if len(numbers) > MOST_LINES:
+        yield f"and {len(numbers) - MOST_LINES:,} more rows; take a longer --interval, or --format csv"

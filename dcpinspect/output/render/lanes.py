@@ -1,0 +1,224 @@
+"""The lanes of a stream along an axis of seqnos or time, one character per cell: snapshots, items, gaps and events."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.shape import Shape
+from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.streams import words as w
+from dcpinspect.streams.story import Bars
+
+Cells = npt.NDArray[np.str_]
+
+LETTERS = {
+    "deduplicated": "d",
+    "filtered": "f",
+    "seqno-advanced": "a",
+    "oso": "o",
+    "invisible": "i",
+    "resumed": "s",
+    "rollback": "r",
+    "snapshot-tail": "t",
+    "capture-loss": "L",
+    "unexplained": "?",
+}
+"""Letters of the causes of gaps, the worst last: it wins a cell."""
+
+TICK = 10
+"""Least number of cells between two marks of the axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The characters that lanes are drawn with."""
+
+    memory: str = "░▒"
+    disk: str = "▓█"
+    oso: str = "≈≈"
+    unknown: str = "▚▞"
+    history: str = "hh"
+    promised: str = "·"
+    """The part of a snapshot that did not come any more."""
+    density: str = "▁▂▃▄▅▆▇█"
+    line: str = "─"
+    tick: str = "┼"
+    end: str = "┤"
+    back: str = "◂"
+    open: str = "▾"
+    closed: str = "▸"
+    error: str = "✖"
+    warning: str = "!"
+
+    def of_type(self, number: int) -> str:
+        """Returns the two characters that snapshots of a type have in turn."""
+        return (self.memory, self.disk, self.oso, self.unknown)[number]
+
+
+UNICODE = Glyphs()
+ASCII = Glyphs(":;", "#%", "~~", "xX", "hh", ".", "12345678", "-", "+", "|", "<", "v", ">", "X", "!")
+"""For terminals without line drawing; the density is in eighths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The seqnos that each cell of a line stands for."""
+
+    first: int
+    """First seqno of the first cell."""
+    step: int
+    """Number of seqnos in a cell."""
+    cells: int
+
+    @staticmethod
+    def of(first: int, last: int, cells: int) -> Scale:
+        """Returns the finest scale on which the seqnos from ``first`` to ``last`` take at most ``cells`` cells."""
+        power = 1
+        while True:
+            for step in (power, 2 * power, 5 * power):
+                low = first // step * step
+                used = (last - low) // step + 1
+                if used <= cells:
+                    return Scale(low, step, used)
+            power *= 10
+
+    @staticmethod
+    def filling(first: int, last: int, cells: int) -> Scale:
+        """Returns a scale as ``of`` does, but with any step, so that it uses more of ``cells``."""
+        step = max(1, -(-(last - first + 1) // cells))
+        return Scale(first, step, max(1, -(-(last - first + 1) // step)))
+
+    def ticks(self, apart: int = TICK) -> range:
+        """Returns the round seqnos that are marked, with at least ``apart`` cells between two."""
+        power = 1
+        while True:
+            for step in (power, 2 * power, 5 * power):
+                if step >= self.step * apart:
+                    return range(-(-self.first // step) * step, self.last + 1, step)
+            power *= 10
+
+    @property
+    def last(self) -> int:
+        """Last seqno of the last cell, or the greatest possible one."""
+        return min(self.first + self.step * self.cells - 1, ENDLESS)
+
+    def cell(self, seqnos: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """Returns the cell of each seqno; for a seqno outside, the nearest cell."""
+        inside = np.clip(seqnos, np.uint64(self.first), np.uint64(self.last))
+        return ((inside - np.uint64(self.first)) // np.uint64(self.step)).astype(np.int64)
+
+    def shows(self, first: npt.NDArray[np.uint64], last: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Returns which ranges have a visible seqno."""
+        is_shown: npt.NDArray[np.bool_] = (first <= np.uint64(self.last)) & (last >= np.uint64(self.first))
+        return is_shown
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The lanes of one stream, one character per cell."""
+
+    axis: str
+    snapshots: str
+    items: str
+    gaps: str
+    events: str
+
+
+def lanes(shape: Shape, scale: Scale, *, glyphs: Glyphs = UNICODE, apart: int = TICK, high: int = 1) -> Lanes:
+    """Returns the lanes of a stream; the items may take ``high`` lines, joined by line ends.
+
+    The cost depends on what is visible, not on the range. ``apart``: least number of cells between two marks of the axis.
+    """
+    return Lanes(
+        "".join(_axis(shape, scale, glyphs, apart)),
+        "".join(_snapshots(shape.bars, scale, glyphs)),
+        "\n".join("".join(line) for line in _items(shape, scale, glyphs, high)),
+        "".join(_gaps(shape, scale)),
+        "".join(_events(shape, scale)),
+    )
+
+
+def _blank(scale: Scale) -> Cells:
+    return np.full(scale.cells, " ")
+
+
+def _set_cell(cells: Cells, scale: Scale, seqno: int | None, glyph: str) -> None:
+    if seqno is not None and scale.first <= seqno <= scale.last:
+        cells[(seqno - scale.first) // scale.step] = glyph
+
+
+def _axis(shape: Shape, scale: Scale, glyphs: Glyphs, apart: int) -> Cells:
+    begin, end, cells = shape.begin, shape.end, _blank(scale)
+    if begin is None:
+        return cells
+    low, high = np.array([min(begin, end)], np.uint64), np.array([max(begin, end)], np.uint64)
+    if scale.shows(low, high)[0]:
+        first, last = int(scale.cell(low)[0]), int(scale.cell(high)[0])
+        cells[first : last + 1] = glyphs.line
+        ticks = (np.array(scale.ticks(apart), np.uint64) - np.uint64(scale.first)) // np.uint64(scale.step)
+        cells[ticks[(ticks >= first) & (ticks <= last)].astype(np.int64)] = glyphs.tick
+        if shape.told is not None:
+            cells[first + 1 : first + 2] = glyphs.back
+        else:
+            cells[last] = glyphs.end
+    for letter in "BRQ":
+        for mark in shape.marks:
+            if mark.letter == letter and (letter != "Q" or shape.is_asked):
+                _set_cell(cells, scale, mark.at, letter)
+    return cells
+
+
+def _snapshots(bars: Bars, scale: Scale, glyphs: Glyphs) -> Cells:
+    cells = _blank(scale)
+    visible = np.flatnonzero(scale.shows(bars.first, bars.last))
+    first, last = scale.cell(bars.first[visible]), scale.cell(bars.last[visible])
+    # neighbouring snapshots have the two characters in turn, so that they can be told apart
+    pairs = np.array([glyphs.of_type(number) for number in range(len(w.SNAPSHOT_TYPES))] + [glyphs.history])
+    form = np.where(bars.has_history[visible], len(pairs) - 1, bars.type[visible])
+    drawn = np.array([[pair[0], pair[1]] for pair in pairs])[form, visible % 2]
+    came = (bars.received[visible] >= bars.first[visible]) & (bars.received[visible] >= np.uint64(scale.first))
+    until = np.where(came, scale.cell(bars.received[visible]), first - 1)
+    for bar in np.flatnonzero((last > first) | ~came).tolist():
+        cells[first[bar] : last[bar] + 1] = glyphs.promised
+        cells[first[bar] : until[bar] + 1] = drawn[bar]
+    single = (last == first) & came
+    cells[first[single]] = drawn[single]
+    return cells
+
+
+def _items(shape: Shape, scale: Scale, glyphs: Glyphs, high: int) -> list[Cells]:
+    visible = scale.shows(shape.item_first, shape.item_last)
+    first, last = scale.cell(shape.item_first[visible]), scale.cell(shape.item_last[visible])
+    share = shape.item_count[visible] / (last - first + 1)
+    change = np.bincount(first, share, scale.cells + 1) - np.bincount(last + 1, share, scale.cells + 1)
+    # rounded, because sums of fractions that should cancel out leave tiny rests
+    item_counts = np.round(np.cumsum(change)[:-1], 6)
+    # the full block is for cells whose every seqno came, or, along time, where most came; the lowest is for a single one
+    density = item_counts / (max(1.0, float(item_counts.max(initial=0))) if shape.is_time else scale.step)
+    blocks = np.array([" ", *glyphs.density])
+    full = len(glyphs.density)
+    eighths = np.clip(np.floor(density * full * high), density > 0, full * high).astype(np.int64)
+    return [blocks[np.clip(eighths - full * line, 0, full)] for line in reversed(range(high))]
+
+
+def _gaps(shape: Shape, scale: Scale) -> Cells:
+    cells = _blank(scale)
+    visible = scale.shows(shape.gap_first, shape.gap_last)
+    start, end, cause = scale.cell(shape.gap_first[visible]), scale.cell(shape.gap_last[visible]), shape.cause[visible]
+    for word, letter in LETTERS.items():
+        has_cause = cause == w.CAUSES.index(word)
+        covered = np.cumsum(
+            np.bincount(start[has_cause], minlength=scale.cells + 1) - np.bincount(end[has_cause] + 1, minlength=scale.cells + 1)
+        )
+        cells[covered[:-1] > 0] = letter
+    return cells
+
+
+def _events(shape: Shape, scale: Scale) -> Cells:
+    cells = _blank(scale)
+    order = "^SVEC"
+    for mark in sorted((mark for mark in shape.marks if mark.letter in order), key=lambda mark: order.index(mark.letter)):
+        _set_cell(cells, scale, mark.at, mark.letter)
+    return cells

@@ -1,0 +1,104 @@
+"""Shows what a pipeline run did, and what an output contains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dcpinspect.output.render.message_lines import counted
+from dcpinspect.text import escape
+
+MAX_LINES = 10
+"""Number of points, and of damaged places, that are listed."""
+SHOWN_S = 0.1
+"""Least number of seconds for the start of Spark that are told."""
+
+
+def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the lines about a run, from its summary."""
+    seconds = record["seconds"]
+    if record["expired"]:
+        yield f"{_captures(record['expired'])} taken out because of their age"
+    elif not (record["captures"] or record["known"]):
+        yield "nothing has changed"
+    elif not record["captures"]:
+        yield f"nothing new; left out {_left_out(record)}"
+    else:
+        left_out = f"; left out {_left_out(record)}" if record["known"] else ""
+        start = f", of which Spark took {seconds['start']:.1f} s to start" if seconds.get("start", 0) >= SHOWN_S else ""
+        yield f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets{left_out}"
+        yield f"{record['messages']:,} messages in {seconds['whole']:.1f} s{start}"
+    bad, damaged = record["quarantined"], record["damaged"]
+    if bad or damaged:
+        texts = [f"{_captures(bad)} could not be read"] if bad else []
+        yield ", ".join([*texts, *([f"{_captures(damaged)} {'is' if damaged == 1 else 'are'} damaged"] if damaged else [])])
+    yield from _tables(record["rows"])
+    yield f"tables in {escape(record['out'])}, run {record['batch']}"
+
+
+def _left_out(record: Mapping[str, Any]) -> str:
+    """Describes the captures that a run did not read: those of earlier runs, and copies of others."""
+    copies = record["copies"]
+    before = record["known"] - copies
+    texts = [f"{before:,} that an earlier run has read"] if before else []
+    return " and ".join([*texts, *([f"{copies:,} {'copy' if copies == 1 else 'copies'}"] if copies else [])])
+
+
+def watched_line(record: Mapping[str, Any]) -> str:
+    """Describes one of many runs on one line."""
+    what_was_read = f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets"
+    return f"{what_was_read} in {record['seconds']['whole']:.1f} s; {record['rows']['messages']:,} messages by now, run {record['batch']}"
+
+
+def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the lines about an output, from its summary."""
+    yield f"{record['runs']:,} run{'' if record['runs'] == 1 else 's'}, the newest by dcpinspect {escape(record['program'])}"
+    yield "captures: " + (", ".join(f"{count:,} {state}" for state, count in record["captures"].items() if count) or "none")
+    for point in record["points"][:MAX_LINES]:
+        times = f", {point['first_time']} to {point['last_time']}" if point["first_time"] else ""
+        yield f"  {escape(point['point'])}: {_captures(point['captures'])}, {_bytes(point['bytes'])}, {point['packets']:,} packets{times}"
+    if len(record["points"]) > MAX_LINES:
+        yield f"  and {counted(len(record['points']) - MAX_LINES, 'more point')}; the table captures has all"
+    if record["consumers"]:
+        yield "clients, over all connections, nodes and captures:"
+    for consumer in record["consumers"][:MAX_LINES]:
+        count, servers = len(consumer["connections"]), ", ".join(consumer["servers"][:4]) + (", …" if len(consumer["servers"]) > 4 else "")
+        vbuckets = f"{consumer['vbuckets']:,} vbucket{'' if consumer['vbuckets'] == 1 else 's'}"
+        yield f"  {escape(consumer['client'])}: {vbuckets} over {count:,} connection{'' if count == 1 else 's'} to {servers}"
+    if len(record["consumers"]) > MAX_LINES:
+        yield f"  and {len(record['consumers']) - MAX_LINES:,} more; the table vbuckets has all"
+    if record["findings"]:
+        yield "findings by cause:"
+    for group in record["findings"][:MAX_LINES]:
+        cause = f" ({group['cause']})" if group["cause"] else ""
+        times = f", seen {group['count']:,} times" if group["count"] > group["findings"] else ""
+        yield f"  {group['severity']} {group['rule']}{cause}: {counted(group['findings'], 'finding')}{times}"
+    if len(record["findings"]) > MAX_LINES:
+        yield f"  and {counted(len(record['findings']) - MAX_LINES, 'more kind')}; 'dcpinspect pipeline check' has all"
+    yield from _tables(record["tables"])
+    for problem in record["problems"][:MAX_LINES]:
+        yield f"{problem['severity']}: {problem_text(problem)}"
+    if len(record["problems"]) > MAX_LINES:
+        yield f"{counted(len(record['problems']) - MAX_LINES, 'more problem')}; the table bad has all"
+
+
+def problem_text(problem: Mapping[str, Any]) -> str:
+    """Describes what is wrong with a capture, from a row of the table ``bad``, with advice if it could not be read."""
+    offset = "" if problem["offset"] is None else f", offset {problem['offset']}"
+    advice = "; it is left out: take it away, or put a pcap or pcapng file in its place" if problem["severity"] == "error" else ""
+    return f"{problem['file']}{offset}: {problem['what']}{advice}"
+
+
+def _tables(rows: Mapping[str, int]) -> Iterator[str]:
+    yield "rows: " + ", ".join(f"{count:,} {name}" for name, count in rows.items())
+
+
+def _captures(count: int) -> str:
+    return counted(count, "capture")
+
+
+def _bytes(size: int) -> str:
+    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
+        if size >= 10**power:
+            return f"{size / 10**power:.1f} {unit}"
+    return f"{size} B"

@@ -1,0 +1,174 @@
+"""Draws one vbucket's streams along their seqnos: request, snapshots, density of items, and gaps with their causes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from dcpinspect.output.render.lane_paint import Painted, joined, paints_of
+from dcpinspect.output.render.lanes import LETTERS, TICK, UNICODE, Glyphs, Scale, lanes
+from dcpinspect.output.render.shape import Mark, answered, by_seqno, unread
+from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.streams import words as w
+from dcpinspect.streams.story import StreamStory
+from dcpinspect.text import clip, escape
+
+LABEL = 12
+"""Width of the names of lanes in columns."""
+NARROWEST = 60
+WIDTH = 120
+"""Width in columns if there is no terminal."""
+_LISTED = 3
+"""Number of snapshots up to which they are listed one by one."""
+
+
+def scale_of(streams: Sequence[StreamStory], *, width: int, seqnos: range | None = None) -> Scale:
+    """Returns the scale on which all streams, or ``seqnos``, fit into a picture of ``width`` columns."""
+    cells = max(TICK, width - LABEL - 2 - max(20, width // 3))
+    if seqnos is not None:
+        return Scale.of(seqnos[0], seqnos[-1], cells)
+    shown_seqnos = [seqno for story in streams for seqno in story.seqnos()]
+    return Scale.of(min(shown_seqnos, default=0), max(shown_seqnos, default=0), cells)
+
+
+def picture(
+    streams: Sequence[StreamStory],
+    scale: Scale,
+    marks: Sequence[Sequence[tuple[int, str]]],
+    *,
+    width: int | None,
+    glyphs: Glyphs = UNICODE,
+) -> Iterator[list[Painted]]:
+    """Yields lines: the axis, and the lanes of each stream with a description.
+
+    ``marks``: for each stream, seqno and letter of further events. ``width``: clips the lines.
+    """
+
+    def line(label: str, cells: str, text: str, lane: str = "") -> list[Painted]:
+        if not text:
+            cells = cells.rstrip()
+            return [(f"{label:<{LABEL}}" if cells else label.rstrip(), ""), *joined(cells, paints_of(lane, cells, glyphs))]
+        text_width = None if width is None else width - LABEL - scale.cells - 2
+        words = text if text_width is None else clip(text, text_width)
+        return [(f"{label:<{LABEL}}", ""), *joined(cells, paints_of(lane, cells, glyphs)), (f"  {words}".rstrip(), "")]
+
+    yield line("", numbers(scale), "")
+    several = any(story.stream["sid"] is not None for story in streams)
+    for story, own_marks in zip(streams, marks, strict=True):
+        drawn = lanes(by_seqno(story, [Mark(*mark) for mark in own_marks]), scale, glyphs=glyphs, apart=apart(scale))
+        for lane, text in words(story, [letter for _, letter in own_marks]).items():
+            if lane == "axis":
+                yield line(name(story, is_with_sid=several), drawn.axis, text, lane)
+            elif lane != "snapshots" or drawn.snapshots.strip():
+                yield line(f"  {lane}", getattr(drawn, lane), text, lane)
+
+
+def name(story: StreamStory, *, is_with_sid: bool) -> str:
+    """Returns the label of a stream's lanes."""
+    sid = f" sid {story.stream['sid']}" if is_with_sid and story.stream["sid"] is not None else ""
+    return f"#{story.stream['stream']}{sid}"
+
+
+def words(story: StreamStory, letters: Sequence[str]) -> dict[str, str]:
+    """Describes what each lane of a stream shows. ``letters``: of further events."""
+    lane_texts = {"axis": request_text(story)}
+    if len(story.bars.first):
+        lane_texts["snapshots"] = _snapshots_text(story)
+    if story.stream["items"]:
+        lane_texts["items"] = f"{story.stream['items']} received, {story.stream['verdict']}"
+    if len(story.gaps) or story.stream["items"]:
+        lane_texts["gaps"] = _gaps_text(story)
+    if letters or story.stream["end_reason"] or (story.cause == w.ADVANCED).any():
+        lane_texts["events"] = _events_text(story, letters)
+    return lane_texts
+
+
+_ASCII = str.maketrans({"→": ">", "←": "<", "–": "-", "…": ".", "·": "-"})
+
+
+def ascii_only(text: str) -> str:
+    """Returns text for a terminal that has only ASCII."""
+    return text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
+
+
+def apart(scale: Scale, form: Callable[[int], str] = str, columns: int | None = None) -> int:
+    """Returns the number of cells between two ticks that gives their numbers room.
+
+    ``columns``: width of all cells; None: one column per cell.
+    """
+    longest = max(len(form(scale.last)), len(form(scale.first))) + 1
+    return -(-max(TICK, longest) * scale.cells // (columns or scale.cells))
+
+
+def numbers(scale: Scale, form: Callable[[int], str] = str, columns: int | None = None) -> str:
+    """Returns the line with the seqnos at the ticks. ``form``: writes a seqno. ``columns``: width over which the cells are stretched."""
+    wide = columns or scale.cells
+    text = ""
+    for tick in scale.ticks(apart(scale, form, columns)):
+        number, column = form(tick), -(-((tick - scale.first) // scale.step) * wide // scale.cells)
+        if column + len(number) <= wide:
+            text = text.ljust(column) + number
+    return text
+
+
+def seconds(scale: Scale, time_ns: int) -> str:
+    """Writes nanoseconds as seconds, with as many digits as are needed to distinguish the ticks of a scale."""
+    digits = max(0, 9 - (len(str(scale.step * TICK)) - 1))
+    return f"{time_ns / 1e9:.{digits}f}"
+
+
+def lasting(span_ns: int) -> str:
+    """Writes a span of time in a suitable unit: 50 ms."""
+    for unit, name in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
+        if span_ns >= unit:
+            return f"{span_ns / unit:,.4g} {name}" if span_ns < 10_000 * unit else f"{span_ns // unit:,} {name}"
+    return f"{span_ns} ns"
+
+
+def request_text(story: StreamStory) -> str:
+    """Describes the request and its answer."""
+    stream = story.stream
+    if stream["requested_start"] is None:
+        answer_text = "" if stream["answer"] == "unknown" else f", {answered(story)}"
+        return f"row {stream['open_row']}: {unread(stream)}{answer_text}"
+    end = "" if stream["requested_end"] == ENDLESS else f" to {stream['requested_end']}"
+    return f"row {stream['open_row']}: from {stream['requested_start']}{end}, {answered(story)}"
+
+
+def _snapshots_text(story: StreamStory) -> str:
+    names = ("start_seqno", "end_seqno", "first_seqno", "last_seqno", "type", "state")
+    texts = []
+    rows = list(zip(*(story.snapshots.values(name) for name in names), strict=True))
+    if len(rows) > _LISTED:
+        counts = Counter(row[4] for row in rows)
+        states = Counter(row[5] for row in rows if not row[5].startswith("complete"))
+        return ", ".join(f"{count} {word}" for word, count in (*counts.items(), *states.items()))
+    for word, group in groupby(rows, key=lambda row: str(row[4])):
+        ranges = []
+        for start, end, first, last, _, state in group:
+            low, high = (start, end) if start is not None else (first, last)
+            note = "" if state.startswith("complete") else f" {state}"
+            ranges.append((f"{low}–{high}" if low is not None else "no seqnos") + note)
+        texts.append(f"{', '.join(ranges)} {word}")
+    return ", ".join(texts)
+
+
+def _gaps_text(story: StreamStory) -> str:
+    counts = np.bincount(story.cause, minlength=len(w.CAUSES)).tolist()
+    texts = [f"{counts[w.CAUSES.index(cause)]} {cause}" for cause in LETTERS if counts[w.CAUSES.index(cause)]]
+    return ", ".join(texts) or "none"
+
+
+def _events_text(story: StreamStory, letters: Sequence[str]) -> str:
+    counts = Counter(letters)
+    texts = []
+    for letter, singular, plural in (("S", "system event", "system events"), ("V", "change of state", "changes of state")):
+        if counts[letter]:
+            texts.append(f"{counts[letter]} {singular if counts[letter] == 1 else plural}")
+    reason = story.stream["end_reason"]
+    if reason is not None:
+        texts.append("connection closed" if reason == "connection-closed" else f"stream end: {escape(reason)}")
+    return ", ".join(texts)

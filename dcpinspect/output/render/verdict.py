@@ -1,0 +1,204 @@
+"""The first line of a report: what was found, in words that can be quoted; or that nothing was found, and how much was checked."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from dcpinspect.findings.costs import Cost
+from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.registry import ORDINARY, RULES
+from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.message_lines import counted, share_of
+
+if TYPE_CHECKING:
+    from dcpinspect.reading.joining import Merged
+    from dcpinspect.reading.reading import Reading
+
+NOTHING = "nothing wrong"
+_CALM = "no errors or warnings"
+"""What is said in its place where something happened that a user would ask about."""
+MOST = 4
+"""Number of kinds of problems that are described before the rest is only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """How much was checked."""
+
+    messages: int
+    streams: int
+    decoded: int
+    """Number of bytes in messages."""
+    captured: int
+    """Number of bytes that were captured, without TLS itself, and without other protocols on ports that nobody asked for."""
+    rules: str = ""
+    """What was checked, if not all rules: ``2 rules``."""
+    nothing: str = NOTHING
+    """Text if nothing worse than notes was found."""
+    damage: str = ""
+    """What is wrong with the files themselves."""
+    lost: int = 0
+    """Number of bytes that are missing in the capture."""
+    without_dcp: frozenset[int] = frozenset()
+    """Connections that carry no DCP, beside others that do."""
+
+    @classmethod
+    def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY, nothing: str = nothing, damage: str = "") -> LookedAt:
+        """Returns how much of a reading was checked by these rules."""
+        tracker, links = reading.tracker, reading.links
+        copies = tracker.left_out(links) if tracker is not None else ()
+        sums, messages = reading.coverage.without(copies, {}).own, reading.messages
+        rules_text = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
+        streams, without = 0, frozenset[int]()
+        if tracker is not None:
+            without = frozenset(link.number for link in links if link.tls is None and not tracker.speaks_dcp(link.number))
+            without = without if len(without) < len(links) else frozenset()
+            messages, streams = messages - tracker.copies.messages_of(copies), len(tracker.counted(links)[0].state.known.streams)
+        return cls(
+            messages,
+            streams,
+            sums["decoded"],
+            reading.coverage.plain_bytes(sums),
+            rules_text,
+            nothing,
+            damage,
+            sums["missing"] - sums["filled"],
+            without,
+        )
+
+    def __str__(self) -> str:
+        facts = [
+            counted(self.messages, "message"),
+            counted(self.streams, "stream"),
+            f"{share_of(self.decoded, self.captured)} of bytes decoded",
+            f"{counted(self.lost, 'byte')} lost" if self.lost else "",
+            self.rules,
+        ]
+        return ", ".join(filter(None, facts))
+
+
+@dataclass(slots=True)
+class _Met:
+    """Which clients, vbuckets or connections bear one cost."""
+
+    those: set[tuple[object, ...]] = field(default_factory=set)
+    whole: set[int] = field(default_factory=set)
+    """Numbers of connections, for findings that name no vbucket."""
+    since_ns: int = 0
+
+    def add(self, cost: Cost, finding: Finding) -> None:
+        for case in finding.each:
+            client = case.clients[0] if case.clients else case.connections
+            if cost.of == "client":
+                self.those.add((client,))
+            elif cost.of == "vbucket" and case.vbuckets:
+                self.those.update((client, vbucket) for vbucket in case.vbuckets)
+            else:
+                self.whole.update(case.connections)
+        began = [case.first_time_ns for case in finding.each if case.over != "recovered" and case.first_time_ns]
+        if finding.over != "recovered" and began:
+            self.since_ns = min(self.since_ns or min(began), *began)
+
+    def phrases(self, cost: Cost) -> Iterable[str]:
+        since = f" since {clock(self.since_ns)} UTC" if cost.lasts and self.since_ns else ""
+        for several, noun in ((self.those, cost.of), (self.whole, "connection")):
+            if several:
+                yield f"{counted(len(several), noun)} {cost.one if len(several) == 1 else cost.many}{since}"
+
+
+def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
+    """Returns one line about findings that are not effects, the worst first. The cost of notes is only mentioned if nothing is worse."""
+    notes = [finding for finding in causes if finding.severity == "note"]
+    worse = [finding for finding in causes if finding.severity != "note"]
+    note_costs = _cost_phrases(notes)
+    damage_ = looked.damage if looked is not None else ""
+    if worse:
+        phrases = [*_cost_phrases(worse), damage_, counted(len(notes), "note") if notes else ""]
+    else:
+        is_usual = any(finding.rule in RULES and (cost := RULES[finding.rule].cost) is not None and cost.is_usual for finding in notes)
+        nothing = NOTHING if looked is None else looked.nothing
+        checked = [] if looked is None else [str(looked)]
+        calm = nothing.replace(NOTHING, _CALM)
+        phrases = (
+            [f"{calm}: {note_costs[0]}", *note_costs[1:], *checked, damage_]
+            if is_usual
+            else [": ".join([nothing, *checked]), damage_, *note_costs]
+        )
+    return " · ".join(filter(None, phrases))
+
+
+def damage(reading: Reading) -> str:
+    """Returns what is wrong with the captures of a reading, in a few words."""
+    return damage_of(((problem.file, problem.what) for problem in reading.capture.problems), reading.last_time_ns)
+
+
+def damage_of(problems: Iterable[tuple[str, str]], last_ns: int | None = None) -> str:
+    """Returns what is wrong with captures, in a few words.
+
+    ``problems``: file, and what is wrong there. ``last_ns``: time of the last packet.
+    """
+    by_file: defaultdict[str, list[str]] = defaultdict(list)
+    for file, problem in problems:
+        by_file[file].append(problem)
+    cut = sum(all("cut short" in problem for problem in file_problems) for file_problems in by_file.values())
+    damaged = len(by_file) - cut
+    until = f", the last packet is of {clock(last_ns)} UTC" if last_ns is not None and len(by_file) == 1 else ""
+    texts = [f"{counted(cut, 'file')} {'is' if cut == 1 else 'are'} cut off{until}"] if cut else []
+    return " · ".join([*texts, *([f"{counted(damaged, 'file')} {'is' if damaged == 1 else 'are'} damaged"] if damaged else [])])
+
+
+def _cost_phrases(findings: Sequence[Finding]) -> list[str]:
+    """Returns the costs of findings, in their order; other findings are counted."""
+    met: dict[Cost, _Met] = {}
+    other_counts: Counter[str] = Counter()
+    for finding in findings:
+        cost = RULES[finding.rule].cost if finding.rule in RULES else None
+        if cost is None or (finding.severity == "note" and not cost.is_usual):
+            other_counts[finding.severity] += 1
+        else:
+            met.setdefault(cost, _Met()).add(cost, finding)
+    phrases = [phrase for cost, those in met.items() for phrase in those.phrases(cost)]
+    if len(phrases) > MOST:
+        phrases = [*phrases[: MOST - 1], f"{len(phrases) - MOST + 1} more kinds of trouble"]
+    return phrases + [
+        counted(other_counts[severity], f"other {severity}" if met else severity) for severity in SEVERITIES if other_counts[severity]
+    ]
+
+
+def clock(time_ns: int) -> str:
+    """Returns the time of day in UTC."""
+    return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%H:%M:%S}"
+
+
+LETTERS = {
+    "behind": "b",
+    "lost-something": "L",
+    "orphaned": "O",
+    "starved-by-flow-control": "W",
+    "rolled-back": "R",
+    "refused": "N",
+    "never-answered": "U",
+}
+"""States that somebody would ask about, with their letters; the others are drawn as blocks."""
+LOST = ("unexplained", "capture-loss")
+"""Causes of gaps in which something may be missing; gaps of all other causes miss nothing."""
+
+
+def stood(vbucket: Mapping[str, Any]) -> str:
+    """Returns the verdict on a vbucket, a row of their table; of one that ended, how it stood before, if that is known.
+
+    Where a client closed everything at the end, ``ended`` is true of each vbucket, and tells nothing.
+    """
+    verdict, last, end = vbucket["verdict"], vbucket["last_seqno"], vbucket["requested_end"]
+    if verdict != "ended" or (last is not None and end is not None and last >= end):
+        return str(verdict)
+    if any((vbucket["gaps"] or {}).get(cause) for cause in LOST):
+        return "lost-something"
+    if vbucket["behind"]:
+        return "behind"
+    return "silent" if last is None else "caught-up" if vbucket["behind"] is not None else "ended"

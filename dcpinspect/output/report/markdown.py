@@ -1,0 +1,84 @@
+"""A report as Markdown, for the text field of a ticket: at most 60 lines, the worst findings first."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from dcpinspect import __version__
+from dcpinspect.output.render.finding_text import report_lines
+from dcpinspect.output.render.table import cell_texts
+from dcpinspect.output.report.report_contents import Contents
+from dcpinspect.tables.record_tables import Records
+from dcpinspect.text import clip
+
+MOST_LINES = 60
+_ROWS = 5
+"""Greatest number of rows of a table."""
+_BLOCK = 120
+"""Greatest number of characters of a line about findings."""
+_WIDE = 400
+"""Greatest number of characters of a line's text."""
+_TABLES = {
+    "connections": ("connection", "client", "server", "name", "agent", "verdict", "closed_by", "tls"),
+    "rollbacks": ("vbucket", "connection", "cause", "requested_start", "rollback_seqno", "resume_start", "resume_uuid", "explanation"),
+}
+_SHORTER = ("clients", "servers", "buckets", "vbuckets")
+"""Labels of facts that are left out, because the tables have them."""
+_TICKS = re.compile(r"`+")
+_MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
+
+
+def markdown(told: Contents) -> str:
+    """Returns the report."""
+    head = [
+        f"# {plain(told.title)}",
+        "",
+        f"**{plain(told.verdict)}**",
+        "",
+        *(f"- {label}: {plain('; '.join(texts))}" for label, texts in told.facts if texts and label not in _SHORTER),
+        "",
+    ]
+    tail = [*_verdicts(told), *_table("rollbacks", told.rollbacks), *_table("connections", told.connections)]
+    redacted = "keys, values and names are replaced" if told.is_redacted else "not redacted"
+    tail += [f"dcpinspect {__version__}, {redacted}."]
+    room = MOST_LINES - len(head) - len(tail)
+    return "\n".join([*head, *_findings(told, room), *tail]) + "\n"
+
+
+def plain(text: str) -> str:
+    """Returns a text escaped such that Markdown shows it unchanged."""
+    return _MARKUP.sub(r"\\\1", clip(text, _WIDE)).replace("<", "&lt;")
+
+
+def _findings(told: Contents, room: int) -> Iterator[str]:
+    """Yields the findings in at most ``room`` lines: the block that the command ``check`` prints, where nothing is markup."""
+    several = [*told.causes, *(effect for effects in told.effects.values() for effect in effects)]
+    lines = list(report_lines(several, told.files, lambda text, _: text, width=_BLOCK, instead=told.verdict, most=room - 3))
+    yield from ("## Findings", "")
+    if not told.causes:
+        yield from ("Nothing was found.", "")
+        return
+    # longer than any of the block's own, so that none ends it
+    fence = "`" * max([3, *(len(ticks) + 1 for line in lines for ticks in _TICKS.findall(line))])
+    yield from (fence, *lines[lines.index("") + 1 :], fence, "")
+
+
+def _verdicts(told: Contents) -> list[str]:
+    counts = Counter(told.vbuckets.values("verdict"))
+    said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
+    return ["## Vbuckets", "", f"{said}.", ""] if said else []
+
+
+def _table(title: str, records: Records) -> list[str]:
+    """Returns the first rows of a table, without empty columns."""
+    if not len(records):
+        return []
+    names = [name for name in _TABLES[title] if records.has_values(name)]
+    shown = records.head(_ROWS).arrow(names)
+    texts = [cell_texts(column.combine_chunks(), name, has_escapes=True) for name, column in zip(names, shown.columns, strict=True)]
+    out = [f"## {title.capitalize()}", "", f"| {' | '.join(names)} |", f"|{' --- |' * len(names)}"]
+    out += [f"| {' | '.join(map(plain, row))} |" for row in zip(*texts, strict=True)]
+    out += [f"{len(records) - _ROWS:,} more {title}"] if len(records) > _ROWS else []
+    return [*out, ""]

@@ -1,0 +1,165 @@
+"""A report as one HTML file that needs nothing else: it holds style, script and pictures, and tells the browser to load nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from dcpinspect import __version__
+from dcpinspect.findings.finding import Finding
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.coverage_text import direction_cells
+from dcpinspect.output.render.finding_text import GLYPHS, by_packets, effects_in_words, message_of, place_of, told_of
+from dcpinspect.output.render.palette import PAINTS
+from dcpinspect.output.render.table import cell_texts
+from dcpinspect.output.report import report_pictures
+from dcpinspect.output.report.report_contents import Contents, places_of
+from dcpinspect.tables.record_tables import Records
+from dcpinspect.text import escape, escape_rest
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table whose cells are texts, which can be sorted and searched on the page."""
+
+    id: str
+    title: str
+    heading: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    links: Mapping[int, str]
+    """Anchors on the page that rows link to, by number of the row."""
+
+
+@cache
+def _template() -> Template:
+    # autoescape, because nothing that a capture holds may become markup
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(files("dcpinspect.output.report").joinpath("page.html").read_text("utf-8"))
+
+
+def page(contents: Contents) -> str:
+    """Returns the page as HTML."""
+    folder = files("dcpinspect.output.report")
+    style = _colours() + folder.joinpath("page.css").read_text("utf-8")
+    script = folder.joinpath("page.js").read_text("utf-8")
+    linked = frozenset(timeline.vbucket for timeline in contents.timelines)
+    clients = list(dict.fromkeys(contents.vbuckets.values("client")))
+    timelines = [report_pictures.timeline(timeline) for timeline in contents.timelines]
+    return _template().render(
+        told=contents,
+        title=contents.title,
+        version=__version__,
+        policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; img-src data:; base-uri 'none'",
+        style=Markup(style),  # noqa: S704 - ours
+        script=Markup(script),  # noqa: S704 - ours
+        facts=contents.facts,
+        glyphs=GLYPHS,
+        findings=[_finding(contents, finding) for finding in contents.causes],
+        maps=[(escape(client), _picture(report_pictures.vbucket_map(contents.vbuckets, client, linked))) for client in clients[:8]],
+        verdicts=list(Counter(contents.vbuckets.values("verdict")).items()),
+        timelines=[(timeline, _picture(drawn)) for timeline, drawn in zip(contents.timelines, timelines, strict=True)],
+        charts=list(_charts(contents)),
+        snapshots=report_pictures.legend("snapshot", timelines),
+        causes=report_pictures.legend("cause", timelines),
+        letters=report_pictures.letters(timelines),
+        tables=list(_tables(contents, linked)),
+        shown=list(contents.shown.values()),
+        rules={
+            finding.id: finding.rule
+            for finding in (*contents.causes, *(finding for several in contents.effects.values() for finding in several))
+        },
+    )
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _picture(element: report_pictures.Element) -> Markup:
+    return Markup(report_pictures.xml(element))  # noqa: S704 - elements, whose texts are escaped
+
+
+def _colours() -> str:
+    """Returns a style sheet with the palette as variables, for light and dark backgrounds, and a class for each colour."""
+    layers = ("kind-marker", "verdict-caught-up", "kind-removal", "kind-rollback", "kind-end", "kind-request", "kind-upkeep")
+    light = "".join(f"--{name}:{paint.light};" for name, paint in PAINTS.items())
+    dark = "".join(f"--{name}:{paint.dark};" for name, paint in PAINTS.items())
+    fills = "".join(f".fill-{name}{{fill:var(--{name});background:var(--{name})}}" for name in PAINTS)
+    fills += "".join(f".fill-layer-{number}{{fill:var(--{name});background:var(--{name})}}" for number, name in enumerate(layers))
+    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n{fills}\n"
+
+
+def _finding(contents: Contents, finding: Finding) -> dict[str, Any]:
+    """Returns what the page says of a finding and of its effects."""
+    most = contents.limits.cases
+    cases = finding.each if len(finding.each) > 1 else ()
+    effects = contents.effects.get(finding.id, ())
+    return {
+        "id": finding.id,
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "message": by_packets(escape_rest(finding.message), finding, contents.files),
+        "who": ", ".join(filter(None, [escape(finding.who), escape(finding.server)])),
+        "place": place_of(finding),
+        "when": by_packets(told_of(finding), finding, contents.files),
+        "next": escape_rest(finding.next or ""),
+        "vbuckets": finding.vbuckets,
+        "evidence": [(evidence.row, message_of(evidence, contents.files)) for evidence in places_of(finding, contents.limits)],
+        "cases": [
+            (
+                place_of(case),
+                by_packets(escape_rest(case.message), finding, contents.files),
+                [(evidence.row, message_of(evidence, contents.files)) for evidence in case.places[:1]],
+            )
+            for case in cases[:most]
+        ],
+        "more": max(0, len(cases) - most),
+        "effects": [_finding(contents, effect) for effect in effects[:most]],
+        "effects_in_words": f"explains {effects_in_words(effects)}" if effects else "",
+        "more_effects": max(0, len(effects) - most),
+    }
+
+
+def _charts(contents: Contents) -> Iterator[tuple[str, Markup, Sequence[str]]]:
+    """Yields the title, picture and names of layers of each chart."""
+    for title, of_bytes in (("Messages over time", False), ("Bytes over time", True)):
+        drawn = report_pictures.over_time(contents.charts, of_bytes=of_bytes)
+        if drawn is not None:
+            yield title, _picture(drawn[0]), drawn[1]
+    answers = report_pictures.round_trips(contents.charts)
+    if answers is not None:
+        yield "How long answers took", _picture(answers), ()
+    for connection, picture in report_pictures.windows(contents.charts):
+        yield f"Flow control of connection {connection}", _picture(picture), ()
+
+
+def _tables(contents: Contents, linked: frozenset[int]) -> Iterator[Table]:
+    for title, records, link in (
+        ("vbuckets", contents.vbuckets, "vb"),
+        ("rollbacks", contents.rollbacks, "vb"),
+        ("connections", contents.connections, ""),
+    ):
+        first_rows = records.head(contents.limits.rows)
+        if len(first_rows):
+            links = {}
+            if link:
+                links = {row: f"#vb-{number}" for row, number in enumerate(first_rows.values("vbucket")) if number in linked}
+            yield _table(title, first_rows, links)
+    heading, *rows = direction_cells(contents.coverage)
+    if rows:
+        yield Table("coverage", "coverage: what became of every byte", heading, rows[: contents.limits.rows], {})
+
+
+def _table(title: str, records: Records, links: Mapping[int, str]) -> Table:
+    names = [column.name for column in records.table.columns if records.has_values(column.name)]
+    table = records.arrow(names)
+    texts = (cell_texts(column.combine_chunks(), name, has_escapes=True) for name, column in zip(names, table.columns, strict=True))
+    return Table(title, title, names, list(zip(*texts, strict=True)), links)

@@ -1,0 +1,298 @@
+"""The contents of a report: gathered once from a reading that has ended, and small enough for a file that people pass on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from dcpinspect.coverage import Coverage, DirectionCoverage
+from dcpinspect.findings.finding import Finding, MessagePlace
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.overview import overview
+from dcpinspect.output.render.byte_grid import byte_cells
+from dcpinspect.output.render.field_table import field_table
+from dcpinspect.output.render.finding_text import with_their_effects
+from dcpinspect.output.render.info_text import info_facts
+from dcpinspect.output.render.message_lines import Lines
+from dcpinspect.output.render.timeline_text import name, words
+from dcpinspect.output.render.verdict import LookedAt, damage, verdict
+from dcpinspect.output.statistics import Charts
+from dcpinspect.protocol.message import Message
+from dcpinspect.reading.reading import Reading
+from dcpinspect.reading.store.store import Store
+from dcpinspect.streams.items import Own, VbucketItems
+from dcpinspect.streams.story import StreamStory, stories
+from dcpinspect.streams.tables import Tables
+from dcpinspect.tables.record_tables import Records
+from dcpinspect.text import escape, one_line
+
+_BATCH = 1 << 16
+_SEVERE = ("error", "warning")
+_WELL = 4
+"""Number of vbuckets whose timelines are drawn if nothing is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Greatest numbers of what a report shows; what is beyond them is only counted."""
+
+    findings: int = 300
+    cases: int = 20
+    """Cases of a finding."""
+    evidence: int = 200
+    """Messages that are shown with all their fields."""
+    of_one: int = 6
+    """Messages that are shown for one finding."""
+    value: int = 128
+    """Bytes that are shown of one field."""
+    timelines: int = 16
+    streams: int = 12
+    """Streams of a timeline; the latest ones are shown."""
+    rows: int = 1024
+    """Rows of a table."""
+
+    def halved(self) -> Limits:
+        """Returns half of these limits, for a report that came out too large."""
+        names = ("findings", "cases", "evidence", "timelines", "rows", "value")
+        return replace(self, **{name: max(1, getattr(self, name) // 2) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A message that shows a finding."""
+
+    row: int
+    line: str
+    """The line that the command ``read`` prints for it, without the row."""
+    fields: Sequence[str]
+    """Lines of the message's table of fields, as in the specification."""
+    bytes: Sequence[str]
+    """The bytes shown, in hexadecimal, 16 to a line."""
+    findings: Sequence[str]
+    """Ids of the findings that it shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The timeline of one vbucket, stream by stream."""
+
+    vbucket: int
+    streams: Sequence[StreamStory]
+    names: Sequence[str]
+    words: Sequence[Mapping[str, str]]
+    """For each stream, what its lanes show, in words."""
+    left_out: int = 0
+    """Number of streams before these, which are not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where contents are gathered from: a reading that has ended, or the tables of a pipeline."""
+
+    title: str
+    facts: Sequence[tuple[str, Sequence[str]]]
+    """Labels with texts: what is in the captures."""
+    files: Sequence[str]
+    """Names of the captures, by number."""
+    looked: LookedAt
+    findings: Sequence[Finding]
+    tables: Tables
+    by_name: Mapping[str, Records]
+    charts: Charts
+    coverage: Coverage
+    events_of: Callable[[int], VbucketItems]
+    """Returns the events of a vbucket."""
+    messages: Callable[[Mapping[int, Sequence[str]], Limits], Iterable[Shown]]
+    """Yields messages, given the ids of the findings that each row shows."""
+    is_redacted: bool
+    lacks: Sequence[str] = ()
+    """What the source cannot provide, one sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Everything that a report tells. Texts are safe for a terminal, and nothing in them is markup."""
+
+    title: str
+    facts: Sequence[tuple[str, Sequence[str]]]
+    files: Sequence[str]
+    """Names of the captures, by number."""
+    verdict: str
+    causes: Sequence[Finding]
+    """Findings that are not effects of others, worst first."""
+    effects: Mapping[str, Sequence[Finding]]
+    """The effects of each cause, by the cause's id."""
+    shown: Mapping[int, Shown]
+    """Messages that show a finding, by row."""
+    vbuckets: Records
+    connections: Records
+    rollbacks: Records
+    timelines: Sequence[Timeline]
+    charts: Charts
+    coverage: Sequence[DirectionCoverage]
+    """Coverage of directions that have payload and carry no other protocol."""
+    is_redacted: bool
+    limits: Limits
+    left_out: Sequence[str]
+    """What the report does not contain, one sentence each."""
+
+
+WorkedOut = tuple[Tables, Sequence[Finding], Mapping[str, Records]]
+"""What ``Reading.worked_out`` returns."""
+
+
+def of_reading(
+    reading: Reading,
+    store: Store,
+    charts: Callable[[Tables], Charts],
+    *,
+    is_whole: bool = True,
+    worked_out: WorkedOut | None = None,
+) -> Source:
+    """Returns the source of a report on a reading that checked, has ended, and all of whose messages ``store`` took.
+
+    ``charts`` returns the charts of ``Statistics``. ``is_whole``: the reading came to the end of the captures. ``worked_out``: the result
+    of ``Reading.worked_out``, if it is known already.
+    """
+    tables, found, by_name = worked_out or reading.worked_out(is_whole=is_whole)
+
+    def events_of(vbucket: int) -> VbucketItems:
+        items, rows = VbucketItems(vbucket), store.of_vbucket(vbucket)
+        for start in range(0, len(rows), _BATCH):
+            read = rows[start : start + _BATCH]
+            kind, connection, sid, seqno, time_ns = store.numbers(read, ("_kind", "connection", "sid", "by_seqno", "time_ns"))
+            items.take(Own(kind.values, connection.values, read, sid, seqno, time_ns.values))
+        return items
+
+    about = overview(reading)
+    files = [file["name"] for file in about["files"]]
+    return Source(
+        title=title_of(files),
+        facts=[(label, list(texts)) for label, texts in info_facts(about) if label != "next"],
+        files=files,
+        looked=LookedAt.of(reading, damage=damage(reading)),
+        findings=found,
+        tables=tables,
+        by_name=by_name,
+        charts=charts(tables),
+        coverage=reading.coverage,
+        events_of=events_of,
+        messages=lambda rows, most: _messages(store, rows, reading, most),
+        is_redacted=reading.redactor is not None,
+        lacks=() if is_whole else ("Reading was stopped before the end of the captures.",),
+    )
+
+
+def contents(source: Source, limits: Limits | None = None) -> Contents:
+    """Gathers the contents from their source. Raises the same errors as ``Store.messages``."""
+    most = limits or Limits()
+    causes, effects = with_their_effects(source.findings)
+    left_out = list(source.lacks)
+    if len(causes) > most.findings:
+        left_out.append(f"{len(causes) - most.findings:,} findings, the least severe ones.")
+    rows = _evidence_rows([*causes, *(one for several in effects.values() for one in several)], most)
+    numbers, more = _vbuckets_that_matter(source, most.timelines)
+    if more:
+        left_out.append(f"The timelines of {more:,} more vbuckets. 'dcpinspect timeline --vbucket N' draws them.")
+    left_out += [
+        f"{len(source.by_name[title]) - most.rows:,} rows of the table of {title}. 'dcpinspect {title}' prints them."
+        for title in ("vbuckets", "connections", "rollbacks")
+        if len(source.by_name[title]) > most.rows
+    ]
+    return Contents(
+        title=source.title,
+        facts=source.facts,
+        files=source.files,
+        verdict=verdict(causes, source.looked) if source.looked.messages else "nothing was checked: no messages were found",
+        causes=causes[: most.findings],
+        effects=effects,
+        shown={one.row: one for one in source.messages(rows, most)},
+        vbuckets=source.by_name["vbuckets"],
+        connections=source.by_name["connections"],
+        rollbacks=source.by_name["rollbacks"],
+        timelines=[_timeline(source, number, most) for number in numbers],
+        charts=source.charts,
+        coverage=[*source.coverage.where(lambda all_: all_.is_own & (all_.captured + all_.missing > 0))],
+        is_redacted=source.is_redacted,
+        limits=most,
+        left_out=left_out,
+    )
+
+
+def places_of(one: Finding, most: Limits) -> list[MessagePlace]:
+    """Returns the messages of a finding that a report shows: some of each case, so that every case has its turn."""
+    of_cases = [list(case.places) for case in one.each[: most.cases]]
+    turns = (places[turn] for turn in range(most.of_one) for places in of_cases if turn < len(places))
+    return sorted(dict.fromkeys([*one.places[:1], *turns]), key=lambda place: place.row)[: most.of_one]
+
+
+def _evidence_rows(findings: Iterable[Finding], most: Limits) -> dict[int, list[str]]:
+    """Returns the rows to show, with the ids of the findings that each shows; the worst findings choose first."""
+    rows: dict[int, list[str]] = {}
+    for one in findings:
+        for place in places_of(one, most):
+            if place.row in rows or len(rows) < most.evidence:
+                rows.setdefault(place.row, []).append(one.id)
+    return rows
+
+
+def _messages(store: Store, rows: Mapping[int, Sequence[str]], reading: Reading, most: Limits) -> Iterator[Shown]:
+    there = [row for row in sorted(rows) if store.first_row <= row <= store.rows]
+    if not there:
+        return
+    batch = store.messages(there)
+    lines = Lines()
+    lines.start_at(reading.first_time_ns or 0)
+    for index, row in enumerate(there):
+        message = batch.annotate(index)
+        yield Shown(
+            row,
+            lines.line(batch, index).split(maxsplit=1)[-1],
+            field_table(message, limit=most.value),
+            list(_byte_lines(message, most.value)),
+            rows[row],
+        )
+
+
+def _byte_lines(message: Message, limit: int) -> Iterator[str]:
+    cells = byte_cells(message, limit=limit)
+    for at in range(0, len(cells), 16):
+        yield f"{at:>6}  {' '.join(cells[at : at + 8])}  {' '.join(cells[at + 8 : at + 16])}".rstrip()
+    if len(cells) < message.size:
+        yield f"        {message.size - len(cells):,} more bytes"
+
+
+def _vbuckets_that_matter(source: Source, most: int) -> tuple[list[int], int]:
+    """Returns the vbuckets whose timelines are drawn, in rising order, and how many more would deserve one.
+
+    Vbuckets with errors, warnings or rollbacks deserve one. If nothing is wrong, the first vbuckets are drawn.
+    """
+    weights: Counter[int] = Counter()
+    for one in source.findings:
+        for number in one.vbuckets if one.severity in _SEVERE else ():
+            weights[number] += 10_000 if one.severity == "error" else 100
+    for number in source.tables.rollbacks.values("vbucket"):
+        weights[number] += 10
+    well = sorted(set(source.by_name["vbuckets"].values("vbucket")))[:_WELL]
+    ordered = sorted(weights, key=lambda number: (-weights[number], number)) or well
+    return sorted(ordered[:most]), max(0, len(ordered) - most)
+
+
+def _timeline(source: Source, vbucket: int, most: Limits) -> Timeline:
+    found = stories(source.tables, vbucket, (), source.events_of(vbucket))
+    shown = found[-most.streams :]
+    several = any(story.stream["sid"] is not None for story in shown)
+    return Timeline(
+        vbucket,
+        shown,
+        [name(story, is_with_sid=several) for story in shown],
+        [{lane: one_line(text) for lane, text in words(story, ()).items()} for story in shown],
+        len(found) - len(shown),
+    )
+
+
+def title_of(files: Sequence[str]) -> str:
+    """Returns a title that names the captures."""
+    names = [escape(name).rpartition("/")[2] or escape(name) for name in files]
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more" if names else "no capture"

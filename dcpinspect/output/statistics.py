@@ -1,0 +1,159 @@
+"""Statistics of one reading, as it goes on: what was said how often, how large, how fast, and how whole the capture is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+
+import numpy as np
+
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.output.render.coverage_text import interfaces
+from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
+from dcpinspect.reading.reading import Reading
+from dcpinspect.streams.balance import Balance
+from dcpinspect.streams.tables import Tables
+from dcpinspect.tables.histogram import Integers
+from dcpinspect.tables.message_statistics import MessageStats, StatisticsRow, distribution
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.record_tables import Worded
+from dcpinspect.tables.round_trip_series import RoundTrips
+from dcpinspect.tables.series import Series
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How often a command was said on one side, in spans of time."""
+
+    name: str
+    side: str
+    messages: Integers
+    bytes: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """What can be drawn of one reading: numbers in spans of time, and by powers of two."""
+
+    start_ns: int = 0
+    """Starts of the first span, in nanoseconds since 1970."""
+    span_ns: int = 1
+    used: int = 0
+    """Number of spans."""
+    commands: Sequence[Counted] = ()
+    """Commands, those that were said most first."""
+    windows: Sequence[tuple[int, int, int, int, Integers]] = ()
+    """Connection, bytes of its window, start and length of its spans, most bytes outstanding in each span."""
+    round_trips: Sequence[tuple[int, int, int, Integers]] = ()
+    """Connection, start and length of its spans, nanoseconds of the slowest answer in each span."""
+    noops: Sequence[tuple[int, int, int, Integers]] = ()
+    """Connection, start and length of its spans, nanoseconds of the slowest answer to a noop in each span."""
+    answers: Sequence[tuple[str, Integers]] = ()
+    """Command, and numbers of its answers by the power of two at or below their nanoseconds."""
+    sizes: Integers = field(default_factory=lambda: np.zeros(64, np.int64))
+    """Number of messages by the power of two at or below their bytes."""
+    by_connection: Integers = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    """Messages and bytes, by number of the connection; connections without messages may be missing at the end."""
+
+
+def charts_of(
+    counted: MessageStats, windows: Sequence[tuple[int, int, int, int, Integers]] = (), round_trips: RoundTrips | None = None
+) -> Charts:
+    """Returns what can be drawn of messages that were counted."""
+    messages, sizes = counted.messages_by_time, counted.bytes_by_time
+    return Charts(
+        start_ns=messages.start_ns or 0,
+        span_ns=messages.span_ns,
+        used=messages.used,
+        commands=[Counted(name, side, messages.rows[number], sizes.rows[number]) for number, name, side in counted.commands()],
+        windows=windows,
+        round_trips=[] if round_trips is None else list(_by_connection(round_trips.answers)),
+        noops=[] if round_trips is None else list(_by_connection(round_trips.noops)),
+        answers=list(counted.answer_octaves()),
+        sizes=counted.size_octaves(),
+        by_connection=counted.by_connection.copy(),
+    )
+
+
+class Statistics:
+    """The statistics of a reading. Feed it with every batch."""
+
+    def __init__(self, *, of_all: bool = True) -> None:
+        """``of_all``: all messages are counted; then there are also snapshots and windows, which belong to all messages."""
+        self._of_all = of_all
+        self._counted = MessageStats()
+        self._balance = Balance()
+        self._round_trips = RoundTrips()
+
+    @property
+    def messages(self) -> int:
+        """Number of messages that were counted."""
+        return self._counted.messages
+
+    def feed(self, batch: MessageBatch, rows: RowNumbers | None = None) -> None:
+        """Takes the next messages of the reading; ``rows``: the messages that are to be counted."""
+        self._counted.feed(batch, np.arange(len(batch)) if rows is None else rows)
+        if self._of_all:
+            self._balance.feed(batch)
+            self._round_trips.feed(batch)
+
+    def rows(self, reading: Reading, tables: Tables | None = None) -> list[StatisticsRow]:
+        """Returns the table of statistics by now; the reading tracks streams if all messages are counted. ``tables``: its own, if made
+        already."""
+        of_streams = _of_streams(tables or reading.tables, self._balance) if self._of_all else ()
+        return [*self._counted.rows(), *of_streams, *_of_capture(reading)]
+
+    def charts(self, tables: Tables) -> Charts:
+        """Returns what can be drawn by now; ``tables``: the tables of the reading."""
+        if not self._of_all:
+            return charts_of(self._counted)
+        return charts_of(self._counted, list(_windows(tables, self._balance)), self._round_trips)
+
+
+def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, int, Integers]]:
+    """Yields ``Charts.windows`` for connections that have a window and lost nothing."""
+    table, series = tables.connections, balance.by_time
+    names = ("connection", "window_bytes", "outstanding_bytes")
+    for connection, window, outstanding in zip(*(table.values(name) for name in names), strict=True):
+        if outstanding is not None and connection in series.rows:
+            yield connection, window, series.start_ns or 0, series.span_ns, series.rows[connection]
+
+
+def _by_connection(series: Series) -> Iterator[tuple[int, int, int, Integers]]:
+    """Yields the entries of ``Charts.round_trips``."""
+    for connection in sorted(series.rows):
+        yield connection, series.start_ns or 0, series.span_ns, series.rows[connection]
+
+
+def _of_streams(tables: Tables, balance: Balance) -> Iterator[StatisticsRow]:
+    """Yields sizes of snapshots by type, and the windows of connections that have one and lost nothing."""
+    types, items = (tables.snapshots.columns[name] for name in ("type", "items"))
+    assert isinstance(types, Worded)
+    assert isinstance(items, NumberColumn)
+    for kind, number in sorted((word, number) for number, word in enumerate(types.words)):
+        type_items = items.values[types.codes == number]
+        if len(type_items):
+            yield {"section": "snapshots", "name": kind, "count": len(type_items), "unit": "items", **distribution(type_items)}
+    names = ("connection", "window_bytes", "outstanding_bytes", "copy_of")
+    for connection, window, outstanding, copy_of in zip(*(tables.connections.values(name) for name in names), strict=True):
+        if outstanding is not None and copy_of is None:
+            yield {"section": "flow", "name": "window", "connection": connection, "bytes": window}
+            greatest = balance.greatest.get(connection, 0)
+            yield {"section": "flow", "name": "most outstanding", "connection": connection, "bytes": greatest, "share": greatest / window}
+
+
+def _of_capture(reading: Reading) -> Iterator[StatisticsRow]:
+    """Yields what became of packets and bytes, and messages of the whole reading, whatever was filtered."""
+    coverage = reading.coverage
+    for interface, counts in interfaces(reading.capture.files):
+        if counts.dropped is not None or counts.system_dropped is not None:
+            yield {"section": "capture", "name": f"packets dropped at {interface}", "count": counts.lost}
+    for name, count in coverage.packets.items():
+        if count:
+            yield {"section": "capture", "name": f"packets {name}", "count": count}
+    totals = coverage.own
+    names = {"not_decodable": "not decodable", "tls": "TLS", "cut": "cut off"}
+    for name in ("captured", "decoded", "skipped", "unfinished", "not_decodable", "tls", "duplicate", "late", "missing", "cut"):
+        if name != "tls" or totals[name]:
+            yield {"section": "capture", "name": names.get(name, name), "bytes": totals[name]}
+    yield {"section": "capture", "name": "holes", "count": totals["holes"]}

@@ -1,0 +1,529 @@
+"""The one path of every byte: packets in, messages out.
+
+A file, a pipe, a live interface and a Spark task all call ``feed`` with batches of packets of any size, and ``finish`` once. What a
+connection needs from batch to batch stays here; rows do not depend on how the packets were divided into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import chain
+from typing import Protocol
+
+import numpy as np
+
+from dcpinspect.arrays import grown, only
+from dcpinspect.capture.batch import Bytes, PacketBatch
+from dcpinspect.coverage import Coverage, Directions, left
+from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.first_bytes import FEW, MAGICS, BriefDirections, BriefMessages
+from dcpinspect.protocol.framed import NO_NUMBERS, Accounts, Framed, FramingAccount, FramingSizes
+from dcpinspect.protocol.framing import Framer
+from dcpinspect.protocol.framing_evidence import ConnectionEvidence, DirectionMessages
+from dcpinspect.protocol.resync import HEADER, KnownStreams, default_legal_extras, plausible_headers
+from dcpinspect.reading.decoding import Decoding, Frames
+from dcpinspect.reading.numbering import ByPacket, Consecutive, Numbering
+from dcpinspect.streams.tcp_facts import Link, Shut
+from dcpinspect.tables.messages import Endpoints, MessageBatch
+from dcpinspect.transport.chunk import C2S, S2C, FirstBytes, StreamChunk
+from dcpinspect.transport.connections import DEFAULT_PORTS, TLS_PORT
+from dcpinspect.transport.flows import acked_of
+from dcpinspect.transport.headers import CLASS_NAMES
+from dcpinspect.transport.proxy import ProxyHeaders
+from dcpinspect.transport.reassembly import Reassembler
+from dcpinspect.transport.tcp_openings import counted, openings
+from dcpinspect.transport.tls.connection import PLAIN_TO_TLS, TLS_TO_PLAIN
+from dcpinspect.transport.tls.keylog import KeyLog, chosen
+from dcpinspect.transport.tls.stage import TlsStage
+from dcpinspect.transport.whose import MASK
+
+
+class Keeper(Protocol):
+    """An object that will come back to the bytes of messages."""
+
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk], told: Sequence[BriefMessages]) -> None:
+        """Takes what ``packets`` added to the streams, with places, before the messages that it completed.
+
+        ``packets``: None if only time passed, or the input ended. ``told``: messages that are in no chunk.
+        """
+
+
+MOST_SILENT = 10_000
+"""Number of silent connections that tables have. A connection is silent if it said nothing, or only noops, in at most ``FEW`` bytes of
+payload in each direction."""
+_AT_ONCE = 1 << 14
+"""Number of connections whose columns are made at once."""
+
+
+MOST_NAMES = 4096
+"""Number of requested addresses that are kept at hand: as many as most captures have."""
+
+
+class Names:
+    """Addresses by number, made when they are asked for: a scan or a flood has millions."""
+
+    def __init__(self, find: Callable[[int], str]) -> None:
+        self._find = lru_cache(MOST_NAMES)(find)
+        self._kept: dict[int, str] = {}
+
+    def __getitem__(self, index: int, /) -> str:
+        found = self._kept.get(index)
+        return self._find(index) if found is None else found
+
+    def __setitem__(self, index: int, text: str) -> None:
+        """Sets an address, whatever could be found."""
+        self._kept[index] = text
+
+    def keep(self, index: int, *, wanted: bool) -> None:
+        """Keeps an address that cannot be found any more, if it is wanted."""
+        if wanted:
+            self._kept[index] = self[index]
+        else:
+            self._kept.pop(index, None)
+
+    @property
+    def count(self) -> int:
+        """Number of addresses that are kept."""
+        return len(self._kept)
+
+
+class Engine:
+    """The state of one reading.
+
+    It has two halves, which two threads may run: framing finds messages in packets, decoding makes rows of them. Decoding changes nothing
+    that framing looks at, so it may come later, in the same order.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        *,
+        ports: tuple[int, ...] = DEFAULT_PORTS,
+        find_ports: bool = False,
+        keeper: Keeper | None = None,
+        is_part: bool = False,
+        keys: KeyLog | None = None,
+    ) -> None:
+        """``find_ports``: look at connections on all other ports too, and believe those that prove to carry the protocol.
+
+        ``is_part``: the packets are those of some connections of a larger reading; rows are then numbered by the packets of that reading.
+        ``keys``: secrets of TLS connections; None: the secrets of the key logs that the command line names.
+        """
+        self.transport = Reassembler(ports, every_port=find_ports, with_places=keeper is not None)
+        self.keys = chosen.open() if keys is None else keys
+        self.tls = TlsStage(self.keys, _first_header)
+        """What is known of TLS connections."""
+        self._proxies = ProxyHeaders(self._read_header)
+        self._accounts = Accounts()
+        self._brief = BriefDirections(self._accounts)
+        self._told: list[BriefMessages] = []
+        self._for_keeper: list[BriefMessages] = []  # since the keeper was last called
+        self.transport.take_first = self._take_first
+        self._keeper = keeper
+        self._ports = ports
+        self._evidence = ConnectionEvidence(self._begins)
+        # Directions are numbered 2 * (connection - 1) + direction of the chunks. Little is kept of a direction that has ended.
+        self._framers: dict[int, Framer] = {}
+        self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
+        self._gone = np.zeros(64, dtype=np.bool_)  # connections that have left, by number
+        self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind returns; 0: none
+        self._clients, self._servers = (Names(partial(self._end, side)) for side in (0, 1))
+        self._endpoints = Endpoints(self._clients, self._servers)
+        self._begun: list[RowNumbers] = []
+        self._origin_ns: int | None = None
+        numbering: Numbering = ByPacket(lambda: self.transport.opened_by) if is_part else Consecutive()
+        self._decoding = Decoding(files, self._endpoints, numbering)
+
+    def feed(self, packets: PacketBatch) -> MessageBatch | None:
+        """Returns the messages that these packets completed, in row order; None if there are none."""
+        return self.decode(self.frame(packets))
+
+    def pass_time(self, time_ns: int) -> MessageBatch | None:
+        """Returns what no longer waits, now that capture time is ``time_ns``. Live, no packet may say so for a long time.
+
+        The result depends on when this is called, so readings of files do without it.
+        """
+        return self.decode(self.frame_overdue(time_ns))
+
+    def finish(self) -> MessageBatch | None:
+        """Returns the messages that the end of the input releases."""
+        return self.decode(self.frame_rest())
+
+    def frame(self, packets: PacketBatch) -> Frames:
+        """Does the first half of ``feed``."""
+        if self._origin_ns is None and len(packets):
+            self._origin_ns = int(packets.time_ns[0])
+        chunks = self._kept(packets, self.transport.feed(packets))
+        self._meet_connections()
+        return self._found(self._framed(chunks))
+
+    def frame_overdue(self, time_ns: int) -> Frames:
+        """Does the first half of ``pass_time``."""
+        waited = chain.from_iterable(self._left_to_framers(connection) for connection in self._brief.due(time_ns))
+        return self._found(self._settled(self._kept(None, chain(waited, self.transport.pass_time(time_ns))), time_ns))
+
+    def frame_rest(self) -> Frames:
+        """Does the first half of ``finish``."""
+        return self._found(self._framed(self._kept(None, self.transport.finish(), is_last=True)), is_last=True)
+
+    def frame_reset(self, before_ns: int) -> Frames:
+        """Returns what connections that were reset before a time still had: the side that was reset says nothing more, not even its end."""
+        return self._found(self._framed(self._kept(None, self.transport.end_reset(before_ns))))
+
+    def decode(self, found: Frames) -> MessageBatch | None:
+        """Does the second half of ``feed``, ``pass_time`` and ``finish``; call this once for everything that was found, in order."""
+        return self._decoding.decode(found, self._origin_ns or 0)
+
+    @property
+    def coverage(self) -> Coverage:
+        """What became of the packets and bytes so far; the sums hold once the reading has finished."""
+        packets = dict(zip(CLASS_NAMES, self.transport.headers.counts.tolist(), strict=True))
+        there = self.there
+        others = left(self.transport.left(there), self._accounts.left, self.tls.left) if len(there) < self.transport.count else ()
+        self._find_mismatches()
+        unopened = counted(self.transport.tables, self._mine, self.transport.time_ns)
+        directions = self._directions(self.transport.with_bytes(there))
+        return Coverage(packets, directions, others, self.tls.connections, self.tls.has_keys, unopened)
+
+    def _find_mismatches(self) -> None:
+        """Finds connections of which one side speaks TLS and the other does not."""
+        about = {number: one for number, one in self.tls.connections.items() if one.server is None and not self._has_left(number)}
+        numbers = np.array(list(about), np.int64)
+        for (number, one), life in zip(about.items(), self.transport.lifetimes_of(numbers), strict=True):
+            client, server = one.sides
+            if one.client is not None:
+                is_silent = not self.transport.account(number, server).captured and not self.transport.account(number, server).missing
+                is_plain = (
+                    life.closed in ("fin", "rst")
+                    and life.closed_by == server
+                    and int(self.transport.server_ports(number - 1)[0]) != TLS_PORT
+                )
+                one.mismatch = TLS_TO_PLAIN if is_silent and is_plain else ""
+            elif self._account(number, client).messages and any(side == "server" for side, _, _ in one.alerts):
+                one.mismatch = PLAIN_TO_TLS
+
+    def _directions(self, connections: RowNumbers) -> Directions:
+        return Directions(connections, self.transport, self._endpoints, self._account, self._sizes, self._evidence, self.tls)
+
+    def held_from(self, connection: int, direction: int) -> int | None:
+        """Returns the stream offset of the first fed byte that a coming message may need; None: no byte is needed. Directions are those of
+        chunks."""
+        framer = self._framers.get(_number(connection, direction))
+        held = (self._evidence.held_from(connection, direction), framer.held_from if framer is not None else None)
+        return min((start for start in held if start is not None), default=None)
+
+    @property
+    def turned(self) -> frozenset[int]:
+        """Connections whose chunks have another direction than their messages: the server's side was seen first."""
+        return frozenset(self._evidence.reversed)
+
+    @property
+    def there(self) -> RowNumbers:
+        """Numbers of the connections that have not left, whether they still run or not."""
+        count = self.transport.count
+        if count >= len(self._gone):
+            self._gone = grown(self._gone, count + 1)
+        return 1 + np.flatnonzero(~self._gone[1 : count + 1])
+
+    def over(self, before_ns: int) -> tuple[RowNumbers, int]:
+        """Returns connections that were closed and on which no byte comes any more, in the order in which they were closed.
+
+        Also returns how many of them were closed before ``before_ns``.
+        """
+        there = self.there
+        closed, is_over = self.transport.closed_at(there)
+        found = there[is_over]
+        order = np.argsort(closed[is_over], kind="stable")
+        order = order[~self._evidence.others(found[order])]
+        return found[order], int(np.searchsorted(closed[is_over][order], before_ns))
+
+    def let_go(self, connections: Collection[int]) -> None:
+        """Lets connections leave: what else comes of them is not looked at. Their bytes are still counted."""
+        numbers = [_number(connection, side) for connection in connections for side in (C2S, S2C)]
+        for connection in connections:
+            for names in (self._clients, self._servers):
+                names.keep(connection - 1, wanted=self._keeper is not None)  # a keeper of messages needs the names of their connections
+            self._gone[connection] = True
+            self._asked.pop(connection, None)
+        for number in numbers:
+            framer = self._framers.pop(number, None)
+            if framer is not None:
+                self._accounts.put(number, framer.account)
+        self._brief.forget(np.array(numbers, dtype=np.int64))
+        self._lost = only(self._lost, np.setdiff1d(np.flatnonzero(self._lost.any(axis=1)), numbers))
+        self._accounts.leave(numbers)
+        self._decoding.leave(connections)
+        self.tls.leave(connections)
+        self._proxies.leave(connections)
+        self.transport.keep(self.there)
+
+    def _listed(self, connections: RowNumbers) -> RowNumbers:
+        """Returns these connections without those that said next to nothing, except for the first ones."""
+        if len(connections) <= MOST_SILENT:
+            return connections
+        says = np.isin(connections, list(self.tls.connections)) | self._decoding.speak(connections)
+        for start in range(0, len(connections), _AT_ONCE):
+            sizes = self._directions(connections[start : start + _AT_ONCE]).sizes
+            is_more = (sizes.missing > 0) | (sizes.captured > FEW)
+            says[start : start + _AT_ONCE] |= is_more.reshape(-1, 2).any(axis=1)
+        silent = np.flatnonzero(~says)
+        says[silent[:MOST_SILENT]] = True
+        return connections[says]
+
+    @property
+    def _mine(self) -> RowNumbers:
+        """Connections that have not left and carry the protocol, or may carry it."""
+        there = self.there
+        return there[~self._evidence.others(there)] if self._evidence.is_needed else there
+
+    @property
+    def unlisted(self) -> int:
+        """Number of connections that carried no messages but noops, and little else, and are not among ``links``."""
+        mine = self._mine
+        return len(mine) - len(self._listed(mine))
+
+    @property
+    def links(self) -> list[Link]:
+        """The connections that have not left and carry the protocol, or may carry it: how they began and ended, and what is missing; by
+        number.
+
+        Of connections that said next to nothing the first ``MOST_SILENT`` are included: a scan or a flood has millions.
+        """
+        listed = self._listed(self._mine)
+        parts = (listed[start : start + _AT_ONCE] for start in range(0, len(listed), _AT_ONCE))
+        return [link for part in parts for link in self._links_of(part)]
+
+    def _links_of(self, numbers: RowNumbers) -> Iterator[Link]:
+        turned, sizes = self._evidence.reversed, self._directions(numbers).sizes
+        pairs = (column.reshape(-1, 2).tolist() for column in (sizes.holes, sizes.missing, sizes.skipped + sizes.not_decodable))
+        begun = self.transport.have_handshake(numbers).tolist()
+        lives, opened = self.transport.lifetimes_of(numbers), openings(self.transport.tables, numbers, self.transport.time_ns)
+        for number, life, opening, has_handshake, holes, missing, skipped in zip(
+            numbers.tolist(), lives, opened, begun, *pairs, strict=True
+        ):
+            is_turned = number in turned
+            first_seq, acked = self.transport.first_seq(number), acked_of(self.transport.tables, number)
+            tls, header = self.tls.text(number), self._proxies.of.get(number)
+            if header is not None:  # stream offsets count from behind it
+                first_seq = (first_seq[C2S] + header.size) & MASK, first_seq[S2C]
+                acked = max(0, acked[C2S] - header.size), acked[S2C]
+            yield Link(
+                number=number,
+                client=self._endpoints.client[number - 1],
+                server=self._endpoints.server[number - 1],
+                has_handshake=has_handshake,
+                first_seq=(first_seq[C2S ^ is_turned], first_seq[S2C ^ is_turned]),
+                first_file=life.first_file,
+                first_ns=life.first_ns,
+                last_ns=life.last_ns,
+                closed=life.closed,
+                closed_by=life.closed_by ^ is_turned if life.closed_by >= 0 else -1,
+                closed_ns=life.closed_ns,
+                closed_packet=life.closed_packet,
+                closed_frame=life.closed_frame,
+                closed_file=life.closed_file,
+                jump=life.jump,
+                holes=(holes[C2S], holes[S2C]),
+                missing=(missing[C2S], missing[S2C]),
+                skipped=(skipped[C2S], skipped[S2C]),
+                lost_at_end=(self._lost_behind(_number(number, C2S ^ is_turned)), self._lost_behind(_number(number, S2C ^ is_turned))),
+                tls=tls,
+                acked=(acked[C2S ^ is_turned], acked[S2C ^ is_turned]) if tls is None else (0, 0),
+                proxied=None if header is None else header.client,
+                unopened=opening.unopened,
+                unreached=opening.unreached[:: -1 if is_turned else 1],
+                syns=opening.syns,
+                unproven=opening.unproven[:: -1 if is_turned else 1],
+                unseen=opening.unseen ^ is_turned if opening.unseen >= 0 else -1,
+                shut=tuple(None if one is None else Shut(*one) for one in opening.shut[:: -1 if is_turned else 1]),
+            )
+
+    def _kept(self, packets: PacketBatch | None, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterable[StreamChunk]:
+        """Returns the chunks that framing sees; without a keeper there is only one at a time."""
+        there = (chunk for chunk in self._opened(chunks) if not self._has_left(chunk.connection))
+        chunks = self.tls.plain(self._proxies.strip(there), is_last=is_last)
+        if self._keeper is not None:
+            chunks = list(chunks)
+            told, self._for_keeper = self._for_keeper, []
+            if packets is not None or chunks or told:
+                self._keeper.keep(packets, chunks, told)
+        return chunks
+
+    def _take_first(self, first: FirstBytes) -> Mask | None:
+        """Returns a mask of directions, among those that say their first bytes, that need no framer."""
+        self._meet_connections()
+        connection = (first.number >> 1) + 1
+        has_handshake = self.transport.have_handshake(connection)
+        found = self._brief.take(first, self._evidence.doubted(connection), has_handshake)
+        if found is None:
+            return None
+        lacking = first.number[found.is_taken & (first.length > 0) & ~first.is_start & has_handshake]
+        if len(lacking):
+            self._lose(int(lacking.max()), None)  # makes room
+            self._lost[lacking] = 1
+        if self._keeper is not None:
+            self._for_keeper += found.told
+        for told in found.told:
+            if len(told.connection):
+                self._told.append(told)
+                self._begin(told.connection)
+        return found.is_taken
+
+    def _opened(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
+        """Yields the chunks, each after what its connection said before it was left to framers."""
+        for chunk in chunks:
+            yield from self._left_to_framers(chunk.connection)
+            yield chunk
+
+    def _left_to_framers(self, connection: int) -> Iterator[StreamChunk]:
+        for before in self._brief.leave(connection):
+            if before.chunk is not None:
+                yield before.chunk
+                continue
+            self.tls.plain_ones.add(connection)
+            if before.messages:
+                self._evidence.believe(connection)
+            if before.may_ask:
+                self._evidence.meet(connection, before.direction, before.release)
+            asked = self._asked.setdefault(connection, KnownStreams())
+            known = asked if before.direction == C2S else KnownStreams(asked)
+            if before.is_started:
+                known.begin(before.release)
+            if before.may_ask:
+                known.doubt(before.release)
+            known.learn(before.shown.keys, before.shown.releases)
+            if not before.is_ended:
+                framer = Framer.resumed(known, before.messages, before.release, is_producing=before.shown.has_events)
+                self._framers[_number(connection, before.direction)] = framer
+
+    def _framed(self, chunks: Iterable[StreamChunk]) -> Iterator[DirectionMessages]:
+        """Yields the messages that chunks complete."""
+        for chunk in chunks:
+            self._evidence.note(chunk)
+            number = _number(chunk.connection, chunk.direction)
+            framer = self._framers.get(number) or self._new_framer(chunk.connection, chunk.direction)
+            if chunk.offset == 0 and not chunk.is_start and self._endpoints.has_handshake[chunk.connection - 1]:
+                self._lose(number, (0, 0))  # nobody knows how much came before
+            yield from self._parts(number, framer.feed(chunk))
+            if chunk.is_end:
+                self._accounts.put(number, framer.account)
+                del self._framers[number]
+                if chunk.direction == S2C:
+                    self._asked.pop(chunk.connection, None)
+
+    def _read_header(self, connection: int, size: int) -> None:
+        """Counts the bytes of a PROXY header as read."""
+        number = _number(connection, C2S)
+        framer = self._framers.get(number) or self._new_framer(connection, C2S)
+        framer.account.messages += size
+
+    def _has_left(self, connection: int) -> bool:
+        return connection < len(self._gone) and bool(self._gone[connection])
+
+    def _settled(self, chunks: Iterable[StreamChunk], time_ns: int) -> Iterator[DirectionMessages]:
+        """Yields the messages that chunks complete, then those of trials that have waited long enough."""
+        yield from self._framed(chunks)
+        for number in sorted(number for number, framer in self._framers.items() if framer.is_on_trial):
+            yield from self._parts(number, self._framers[number].pass_time(time_ns))
+
+    def _parts(self, number: int, framed: Framed | None) -> Iterator[DirectionMessages]:
+        """Yields the messages of a direction, if there are any, with what was lost before them."""
+        if framed is not None:
+            lost = self._lost_before(number, framed)
+            if len(framed.start):
+                yield DirectionMessages(number // 2 + 1, number % 2, framed, lost)
+
+    def _found(self, parts: Iterable[DirectionMessages], *, is_last: bool = False) -> Frames:
+        found = list(self._believed(parts, final=is_last))
+        begun = np.concatenate(self._begun) if self._begun else NO_NUMBERS
+        told, self._told, self._begun = self._told, [], []
+        return Frames(found, told, begun, self.transport.have_handshake(begun), is_last)
+
+    def _believed(self, parts: Iterable[DirectionMessages], *, final: bool) -> Iterable[DirectionMessages]:
+        parts = self._evidence.believed(parts, final=final)
+        for index in (number - 1 for number in self._evidence.just_reversed):
+            self._clients[index], self._servers[index] = self._servers[index], self._clients[index]
+        return parts
+
+    def _new_framer(self, connection: int, direction: int) -> Framer:
+        self._begin(np.array([connection]))
+        asked = self._asked.get(connection)  # helps the server's direction to find its way back after a hole
+        if asked is None:
+            asked = self._asked[connection] = KnownStreams()
+        known = asked if direction == C2S else KnownStreams(asked)
+        framer = Framer(known_streams=known, is_doubted=self._evidence.is_doubted(connection))
+        self._framers[_number(connection, direction)] = framer
+        return framer
+
+    def _account(self, connection: int, direction: int) -> FramingAccount:
+        """Returns what became of the bytes of a direction so far."""
+        number = _number(connection, direction)
+        framer = self._framers.get(number)
+        return framer.account if framer is not None else self._accounts.get(number)
+
+    def _begins(self, connection: int, direction: int) -> bool:
+        """Returns whether the first byte of a direction was captured."""
+        return self.transport.has_start(connection, direction) and self._account(connection, direction).first_hole != 0
+
+    def _sizes(self, numbers: RowNumbers) -> FramingSizes:
+        """Returns what became of the bytes of these directions so far."""
+        return self._accounts.sizes(numbers, {number: framer.account for number, framer in self._framers.items()})
+
+    def _meet_connections(self) -> None:
+        known = self._endpoints.has_handshake
+        if len(known) == self.transport.count:
+            return
+        is_asked = np.isin(self.transport.server_ports(len(known)), self._ports)
+        self._evidence.doubt(len(known) + 1 + np.flatnonzero(~is_asked))
+        known += self.transport.handshakes(len(known)).tobytes()
+
+    def _end(self, side: int, index: int) -> str:
+        """Returns the address of a connection's client, side 0, or server, side 1; empty if the connection has left."""
+        return "" if self._has_left(index + 1) else self.transport.end(index + 1, side)
+
+    def _begin(self, connections: RowNumbers) -> None:
+        """Notes that bytes of connections have come: from now on it is certain whether their handshakes were captured."""
+        has_handshake = self.transport.have_handshake(connections)
+        np.frombuffer(self._endpoints.has_handshake, np.bool_)[connections - 1] = has_handshake
+        self._begun.append(connections)
+        self._evidence.orient(connections[has_handshake])
+
+    def _lost_before(self, number: int, framed: Framed) -> list[tuple[int, tuple[int, int]]]:
+        """Returns ``Part.lost`` of messages; bytes lost behind the last message wait for the next one."""
+        spans: dict[int, tuple[int, int]] = {}
+        before = self._lost_behind(number)
+        if before is not None:
+            spans[0] = before
+        next_one = np.searchsorted(framed.stream_offset, framed.skipped_end).tolist()
+        for row, start, end in zip(next_one, framed.skipped_start.tolist(), framed.skipped_end.tolist(), strict=True):
+            spans[row] = (spans[row][0] if row in spans else start, end)
+        if spans:
+            self._lose(number, spans.pop(len(framed.start), None))
+        return sorted(spans.items())
+
+    def _lose(self, number: int, span: tuple[int, int] | None) -> None:
+        """Notes that bytes behind the latest message of a direction cannot be read; None: there are no such bytes."""
+        if number >= len(self._lost):
+            self._lost = grown(self._lost, number + 1)
+        self._lost[number] = (0, 0) if span is None else (1 + span[0], 1 + span[1])
+
+    def _lost_behind(self, number: int) -> tuple[int, int] | None:
+        """Returns the stream offsets between which bytes behind the latest message of a direction could not be read; None for none."""
+        strange = self._accounts.strange(number) or self.tls.unread(number // 2 + 1, number % 2)
+        if strange:
+            return 0, strange
+        start, end = self._lost[number].tolist() if number < len(self._lost) else (0, 0)
+        return (start - 1, end - 1) if end else None
+
+
+def _first_header(data: Bytes, is_start: bool) -> int:
+    """Returns the number of bytes that show that one of them may begin a message; 0: none may."""
+    if is_start and len(data) and MAGICS[data[0]]:
+        return 1
+    places, _, _ = plausible_headers(data, default_legal_extras)
+    return int(places[0]) + HEADER if len(places) else 0
+
+
+def _number(connection: int, direction: int) -> int:
+    return 2 * (connection - 1) + direction

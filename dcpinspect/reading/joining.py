@@ -1,0 +1,409 @@
+"""Joins readings of disjoint sets of connections into what one reading of all their packets would have told.
+
+Each reading has all packets of its connections, with their numbers among all packets, so it sees of each connection what a reading of
+everything sees. What it knows at the end travels as a ``Part``. ``merged`` gives everything the numbers that it has in the whole, and asks
+the same tables and rules. Limits of memory hold for each part by itself: parts may know more where a reading of everything would have come
+to a limit.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.arrays import grown
+from dcpinspect.coverage import Coverage, DirectionCoverage
+from dcpinspect.kernels.structs import StructRows
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask, NumberColumn
+from dcpinspect.reading.reading import Reading
+from dcpinspect.streams.connections import replica_streams
+from dcpinspect.streams.disputes import Comparison, in_dispute
+from dcpinspect.streams.events import EventQuery, FoundEvents
+from dcpinspect.streams.followers import PerConnection, Portable, table_of
+from dcpinspect.streams.gaps import Extra, GapName
+from dcpinspect.streams.histories import Differ
+from dcpinspect.streams.records import Gaps, Streams
+from dcpinspect.streams.renumbering import in_order
+from dcpinspect.streams.state import NewNumbers as Things
+from dcpinspect.streams.tables import Tables
+from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.tracker import Tracker
+from dcpinspect.streams.whole_reading import OfWhole
+from dcpinspect.streams.words import RESUMED
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.record_tables import Records
+from dcpinspect.temporary import LARGE, large_files, mapped
+from dcpinspect.transport.tls.connection import TlsConnection
+
+if TYPE_CHECKING:
+    from dcpinspect.findings.checker import Checker
+    from dcpinspect.findings.finding import Finding
+
+Known = TypeVar("Known")
+Table = npt.NDArray[np.int64]
+SET_APART = ("snapshots", "gaps")
+"""Tables that parts make themselves; the whole does without most of their rows."""
+Judge = Callable[[Sequence[Table], Streams, Table], Mask]
+"""Returns a mask of streams that have gaps in dispute, or may tell of one.
+
+Parameters: by part, the place of each of its streams among the given ones, -1 for others; the streams; the branch of each.
+"""
+_ALIGNED = 64
+"""Each table begins at a multiple of so many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a reading of some connections knows at its end. It grows with connections, streams and gaps, not with messages."""
+
+    tracker: Tracker
+    checker: Checker | None
+    links: Sequence[Link]
+    directions: Sequence[DirectionCoverage]
+    opened_by: Table
+    """The packet that began each connection: connections are numbered by it. Connection ``n`` is at ``n - 1``."""
+    packets: Mapping[str, int]
+    """Number of packets by class."""
+    messages: int
+    tls: Mapping[int, TlsConnection]
+    """As ``Coverage.tls``, without secrets."""
+    has_keys: bool
+    unopened: Mapping[str, int]
+    """As in ``Coverage``."""
+
+    @staticmethod
+    def of(reading: Reading) -> Part:
+        """Returns the part of a reading with ``is_part`` that has come to its end. Raises ValueError unless the reading tracks streams."""
+        if reading.tracker is None:
+            msg = "this reading does not track streams"
+            raise ValueError(msg)
+        engine, coverage = reading.engine, reading.coverage
+        return Part(
+            tracker=reading.tracker,
+            checker=reading.checker,
+            links=engine.links,
+            directions=list(coverage.directions),
+            opened_by=engine.transport.opened_by.copy(),
+            packets=coverage.packets,
+            messages=reading.messages,
+            tls={number: replace(about, secrets={}) for number, about in coverage.tls.items()},
+            has_keys=coverage.has_keys,
+            unopened=dict(coverage.unopened),
+        )
+
+    def rows(self, name: str, of_whole: OfWhole, files: Sequence[str]) -> Records:
+        """Returns the part's rows of one of ``SET_APART``, as the whole has them. ``files``: all captures of the whole."""
+        records: Records = getattr(self.tracker.tables(self.links, files if len(files) > 1 else (), of_whole=of_whole), name)
+        own = records.columns["connection"]
+        assert isinstance(own, NumberColumn)
+        records = records.with_column("connection", NumberColumn(of_whole.connections[own.values]))
+        return records.take(np.flatnonzero(~of_whole.is_copy[own.values])) if of_whole.is_copy.any() else records
+
+    def to_bytes(self) -> bytes:
+        """Returns the part as bytes, to travel or to be kept; its tables take a tenth of their size in memory."""
+        return to_bytes(self)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Part:
+        """Returns the part in ``data``. Raises ValueError for what ``to_bytes`` did not write."""
+        return from_bytes(data, Part)
+
+
+class Merged:
+    """What a reading of all connections would have told; ``merged`` makes it."""
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        checker: Checker | None,
+        *,
+        files: Sequence[str],
+        links: Sequence[Link],
+        coverage: Coverage,
+        numbers: Sequence[Table],
+        things: Sequence[Things],
+        messages: int,
+    ) -> None:
+        self.tracker = tracker
+        self.checker = checker
+        self.files = files
+        self.links = list(links)
+        self.coverage = coverage
+        """What became of every packet and byte."""
+        self.numbers = numbers
+        """By part: the new number of each of its connections, by its number in the part; element 0 is not used."""
+        self._things = things
+        self.messages = messages
+
+    def wanting(self, judge: Judge) -> list[Mask]:
+        """Returns, by part, a mask of its streams that have to be known completely if parts were set apart; else the whole would not be
+        right."""
+
+        def judged(numbers: Table, streams: Streams, branches: Table) -> Mask:
+            place = np.full(len(self.tracker.state.known.streams), -1, dtype=np.int64)
+            place[numbers] = np.arange(len(numbers))
+            return judge([place[of.streams] for of in self._things], streams, branches)
+
+        found = self.tracker.wanting(judged)
+        if self.checker is not None:
+            found |= self.checker.wanting
+        return [found[of.streams] for of in self._things]
+
+    def of_parts(self) -> list[OfWhole]:
+        """Returns what each part needs to know of the whole to make tables of what was set apart."""
+        counted, own_links = self.tracker.counted(self.links)
+        tables, state = counted.tables(own_links), self.tracker.state
+        streams, lacks_history = state.known.streams, self.tracker.lacks_history()
+        sessions, links = self.tracker.conversation.sessions, {link.number: link for link in self.links}
+        replicas = replica_streams(streams, state.connections, sessions, links)
+        kept = np.arange(len(streams)) if counted.kept is None else counted.kept
+        is_copy = np.isin(np.arange(1 + max(links, default=0)), list(links.keys() - {link.number for link in own_links}))
+        owner, own = (np.zeros(len(streams), dtype=np.int64) for _ in range(2))
+        for part, of in enumerate(self._things):
+            owner[of.streams], own[of.streams] = part, np.arange(len(of.streams))
+        resumed: list[list[Extra]] = [[] for _ in self._things]
+        told: list[dict[GapName, Comparison]] = [{} for _ in self._things]
+        for gap in tables.all_gaps.of_cause(RESUMED):
+            resumed[owner[kept[gap.stream]]].append(replace(gap, stream=int(own[kept[gap.stream]])))
+        for (stream, row, after), tale in tables.all_gaps.named().items():
+            told[owner[kept[stream]]][int(own[kept[stream]]), row, after] = tale
+        return [
+            OfWhole(
+                numbers,
+                grown(is_copy, int(numbers.max(initial=0)) + 1)[numbers],
+                replicas[of.streams],
+                lacks_history[streams.connection[of.streams]],
+                resumed[part],
+                told[part],
+            )
+            for part, (numbers, of) in enumerate(zip(self.numbers, self._things, strict=True))
+        ]
+
+    @property
+    def tables(self) -> Tables:
+        """The tables, as a reading has them."""
+        return self.tracker.tables(self.links, self.files if len(self.files) > 1 else ())
+
+    def findings(self, *, is_whole: bool = True) -> list[Finding]:
+        """Returns the findings, as a reading does. Raises ValueError unless the parts were checked."""
+        if self.checker is None:
+            msg = "these readings did not check"
+            raise ValueError(msg)
+        return self.checker.findings(self.links, self.coverage, is_whole=is_whole)
+
+    def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
+        """Returns the tables by name, as a reading does."""
+        tables = self.tables.by_name
+        if self.checker is not None:
+            from dcpinspect.findings.record import with_findings
+            from dcpinspect.findings.registry import RULES  # deferred: not everyone asks for rules
+
+            found = self.findings(is_whole=is_whole)
+            tables = with_findings(tables, found, RULES, self.checker.clients(self.links), self.files)
+        return tables
+
+    def compare(self, look: Callable[[EventQuery], FoundEvents], differ: Differ | None = None) -> None:
+        """Compares streams by events that are read a second time, before the tables are asked for.
+
+        ``look`` finds the events wanted: each part by ``shown``, whose results are then joined. It is not called if nothing is in dispute.
+        ``differ``: as in ``Histories.compare``.
+        """
+        self.tracker.compare(look, differ)
+
+
+def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str, int] | None = None) -> Merged:
+    """Joins the parts of a reading of captures with these names, in any order of the parts.
+
+    ``left_out``: packets by class that no part was given. Raises ValueError for parts that were not checked by the same rules.
+    """
+    checkers = _checkers(parts)
+    numbers = [np.concatenate(([0], 1 + place)) for place in in_order([part.opened_by for part in parts])]
+    tracker, things = Tracker.joined([part.tracker for part in parts], numbers)
+    packets = Counter(left_out or {})
+    for part in parts:
+        packets.update(part.packets)
+    links = [replace(link, number=int(of[link.number])) for part, of in zip(parts, numbers, strict=True) for link in part.links]
+    directions = [
+        replace(one, connection=int(of[one.connection])) for part, of in zip(parts, numbers, strict=True) for one in part.directions
+    ]
+    return Merged(
+        tracker,
+        type(checkers[0]).joined(checkers, numbers, tracker) if checkers else None,
+        files=files,
+        links=sorted(links, key=lambda link: link.number),
+        coverage=Coverage(
+            packets,
+            sorted(directions, key=lambda one: (one.connection, one.direction)),
+            tls={int(of[number]): about for part, of in zip(parts, numbers, strict=True) for number, about in part.tls.items()},
+            has_keys=any(part.has_keys for part in parts),
+            unopened=sum((Counter(part.unopened) for part in parts), Counter()),
+        ),
+        numbers=numbers,
+        things=things,
+        messages=sum(part.messages for part in parts),
+    )
+
+
+def merged_apart(
+    having: Callable[[int, Mask | None], Part],
+    parts: int,
+    judge: Judge,
+    files: Sequence[str],
+    *,
+    left_out: Mapping[str, int] | None = None,
+) -> tuple[Merged, list[Table]]:
+    """Joins parts that are set apart; what was set apart is only in the rows of the parts. Also returns ``opened_by`` of each part.
+
+    ``parts``: their number. ``having``: returns a part by number; the mask, if given, has the streams of the part of which everything
+    stays.
+    """
+    known = [having(part, None) for part in range(parts)]
+    found = merged(known, files, left_out=left_out)
+    begun = [part.opened_by for part in known]
+    wanting = found.wanting(judge)
+    if any(own.any() for own in wanting):
+        del known, found  # otherwise they would be in memory twice
+        known = [having(part, own if own.any() else None) for part, own in enumerate(wanting)]
+        found = merged(known, files, left_out=left_out)
+    return found, begun
+
+
+def judged(bounds: Iterable[Table], places: Sequence[Table], streams: Streams, branches: Table) -> Mask:
+    """Returns a mask of streams that have gaps in dispute, or may tell of one. ``bounds``: ``gap_bounds`` of each part; ``places``: as in
+    ``Judge``."""
+    rows = []
+    for own, place in zip(bounds, places, strict=True):
+        stream = place[own[:, 0]]
+        rows.append(np.column_stack((stream, own[:, 1:]))[stream >= 0])
+    gaps = Gaps.zeros(sum(map(len, rows)))
+    if not len(gaps):
+        return np.zeros(len(streams), dtype=np.bool_)
+    gaps.stream, gaps.after, gaps.before, cause = np.concatenate(rows).T
+    return in_dispute(gaps, cause, streams, branches)
+
+
+def shown(batches: Iterable[MessageBatch], wanted: EventQuery, numbers: Table) -> FoundEvents:
+    """Returns the wanted events of one part, found in its messages, which are read again; ``numbers``: new numbers of its connections."""
+    found = FoundEvents(wanted)
+    for batch in batches:
+        if int(batch.row[0]) > wanted.last_row:
+            break
+        found.feed(batch, numbers)
+    return found
+
+
+def _checkers(parts: Sequence[Part]) -> list[Checker]:
+    """Returns the checkers of all parts, or none."""
+    checkers = [part.checker for part in parts if part.checker is not None]
+    if len(checkers) not in (0, len(parts)):
+        msg = "some of these readings checked, and some did not"
+        raise ValueError(msg)
+    if any(not one.asks_as(checkers[0]) for one in checkers):
+        msg = "these readings were not checked by the same rules"
+        raise ValueError(msg)
+    return checkers
+
+
+_ALLOWED = {
+    "numpy": ("ndarray", "dtype"),
+    "numpy._core.multiarray": ("_reconstruct", "scalar"),
+    "numpy._core.numeric": ("_frombuffer",),
+    "numpy.core.multiarray": ("_reconstruct", "scalar"),
+    "numpy.core.numeric": ("_frombuffer",),
+    "_codecs": ("encode",),
+}
+"""What makes arrays and bytes."""
+_KEPT = ("coverage", "findings", "reading", "streams", "transport")
+"""Modules and packages that have what parts are made of."""
+
+
+def _is_kept(module: str) -> bool:
+    """Returns whether a module has what parts are made of, or is one of rules that were plugged in."""
+    from dcpinspect.findings.registry import RULE_SETS  # deferred: as above
+
+    first, _, rest = module.partition(".")
+    is_ours = first == "dcpinspect" and rest.partition(".")[0] in _KEPT
+    return is_ours or any(one.watcher is not None and one.watcher.__module__ == module for one in RULE_SETS)
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Returns only what makes tables, records and followers, so that bytes from elsewhere can run nothing."""
+        if name in _ALLOWED.get(module, ()):
+            return super().find_class(module, name)
+        kind = super().find_class(module, name) if _is_kept(module) else None
+        if isinstance(kind, type) and kind.__module__ == module:
+            if issubclass(kind, StructRows):
+                return partial(table_of, kind)
+            if issubclass(kind, Portable | PerConnection) or is_dataclass(kind) or hasattr(kind, "_make"):
+                return kind
+        msg = f"{module}.{name} has no place in a part"
+        raise pickle.UnpicklingError(msg)
+
+
+def packed(pieces: Sequence[bytes | memoryview]) -> bytes:
+    """Returns a part as it is kept: number of pieces, their sizes, and the pieces, first the one that holds the tables."""
+    from dcpinspect.capture.zstd import zstd  # deferred: most readings are whole
+
+    sizes = np.array([len(pieces), *map(len, pieces)], "<i8")
+    padded = [octets for piece in (sizes.tobytes(), *pieces) for octets in (piece, bytes(-len(piece) % _ALIGNED))]
+    packing = zstd.ZstdCompressor(level=1)
+    packing.set_pledged_input_size(sum(map(len, padded)))
+    return b"".join([*map(packing.compress, padded), packing.flush()])  # to join the pieces first would take as much memory as they do
+
+
+def unpacked(data: bytes) -> list[memoryview]:
+    """Returns the pieces that were ``packed``; they may be written to. Large tables stay in a temporary file."""
+    view = _content(data)
+    count = int.from_bytes(view[:8], "little")
+    sizes = np.frombuffer(view, "<i8", count, 8).tolist()
+    at, pieces = 8 * (1 + count), []
+    for size in sizes:
+        at += -at % _ALIGNED
+        pieces.append(view[at : at + size])
+        at += size
+    return pieces
+
+
+def to_bytes(known: object) -> bytes:
+    """Returns a part, or an object that belongs to one, as bytes, to travel or to be kept."""
+    tables: list[pickle.PickleBuffer] = []
+    plain = pickle.dumps(known, protocol=5, buffer_callback=tables.append)
+    return packed([plain, *(table.raw() for table in tables)])
+
+
+def from_bytes(data: bytes, kind: type[Known]) -> Known:
+    """Returns the object of this kind in ``data``. Raises ValueError for what ``to_bytes`` did not write of this kind."""
+    try:
+        plain, *tables = unpacked(data)
+        found = _Unpickler(io.BytesIO(plain), buffers=tables).load()
+    except Exception as error:  # bytes may make unpickling fail in any way
+        msg = f"this is no part: {error}"
+        raise ValueError(msg) from error
+    if not isinstance(found, kind):
+        msg = f"this is no {kind.__name__.lower()} but {type(found).__name__}"
+        raise ValueError(msg)
+    return found
+
+
+def _content(data: bytes) -> memoryview:
+    from dcpinspect.capture.zstd import zstd  # deferred: as above
+
+    size = zstd.get_frame_info(data).decompressed_size or 0
+    if size < LARGE:
+        return memoryview(bytearray(zstd.ZstdDecompressor().decompress(data, size)))
+    with tempfile.TemporaryFile(dir=large_files()) as file:
+        shutil.copyfileobj(zstd.ZstdFile(io.BytesIO(data)), file)
+        file.flush()
+        return mapped(file)

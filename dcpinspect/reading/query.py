@@ -1,0 +1,258 @@
+"""SQL over the tables of captures: DuckDB's language, limited to these tables.
+
+``messages`` is no copy. Each scan of it reads the captures from the start, makes only the columns that the scan asks for, and applies the
+conditions that DuckDB hands down. So a query over any capture needs the memory of its result and of what it sorts or groups. Of that it
+uses no more than MEMORY: the rest goes to a temporary folder. The tables of streams are made once, when the first of them is asked for, and
+kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import pyarrow as pa
+import pyarrow.dataset
+
+from dcpinspect.capture.byte_source import STDIN
+from dcpinspect.errors import UsageError
+from dcpinspect.findings.logs.log_events import event_records
+from dcpinspect.findings.logs.log_reading import LogReading
+from dcpinspect.findings.record import CHECKED, CONTRACTS
+from dcpinspect.protocol.redact import Redactor
+from dcpinspect.reading.reading import Packets, Reading
+from dcpinspect.tables.arrow import arrow_schema, record_batch
+from dcpinspect.tables.duck_query import SLICE, DuckQuery
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.record_tables import Records
+from dcpinspect.tables.schema import BY_NAME
+from dcpinspect.tables.select import Selection
+from dcpinspect.tables.times import TimeSpan
+
+T = TypeVar("T")
+
+
+class Captures:
+    """Captures that a query reads, from the start for each scan. Use as a context manager."""
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        extra_ports: Sequence[int] = (),
+        find_ports: bool = False,
+        redactor: Redactor | None = None,
+        span: TimeSpan | None = None,
+    ) -> None:
+        """Opens the captures. Raises CaptureError if a file cannot be read at all. The options are those of ``Reading``.
+
+        ``redactor``: queries see its replacements for keys, and cannot tell what was there. ``span``: tables have what goes on in this span
+        of time; all of the captures is read for that.
+        """
+        self.span = span
+        self._redactor = redactor
+        self._open: Callable[[], Reading] = lambda: Reading(paths, extra_ports=extra_ports, find_ports=find_ports)
+        self.can_repeat = STDIN not in paths
+        """Whether a second scan is possible: standard input flows by once."""
+        self.readings = [self._open()]
+        """One reading for each scan, and at least one."""
+        self.scans = 0
+        self.is_whole = False
+        """Whether a scan came to the end of the captures."""
+        self.failure: Exception | None = None
+        """What ended a scan; DuckDB only knows its text."""
+        self._tables: dict[str, Records] = {}
+        self._has_findings = False
+        self._one_makes_tables = Lock()
+        self._end: int | None = None
+        """Number of messages that the tables have, once a scan came to their end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        for reading in self.readings:
+            reading.capture.close()
+
+    @property
+    def source(self) -> Packets:
+        """The files of the latest scan, and how far it is."""
+        return self.readings[-1].capture
+
+    def batches(self) -> Iterator[tuple[MessageBatch, int]]:
+        """Returns one scan: batches, and how many of each one's messages count. Raises UsageError if no second scan is possible."""
+        return self._noted(self._scan(self._reading()))
+
+    def records(self, name: str, columns: Sequence[str] | None = None) -> Any:
+        """Returns a table that is made from all messages, as a ``pyarrow.Table`` of these columns or all. Raises UsageError as ``batches``
+        does."""
+        with self._one_makes_tables:
+            checks = name in CHECKED and not self._has_findings
+            if not self._tables or checks:
+                reading = self._reading()
+                if checks or not self.can_repeat:
+                    reading.check(redactor=self._redactor)
+                    self._has_findings = True
+                else:
+                    reading.track(self._redactor)
+                for _ in self._noted(self._scan(reading)):
+                    pass
+                self._tables = self._within(reading, reading.by_name())
+        return self._tables[name].arrow(columns)
+
+    def _within(self, reading: Reading, tables: dict[str, Records]) -> dict[str, Records]:
+        """Returns the tables with what goes on in the span of time, as the commands of the tables select it."""
+        if self.span is None:
+            return tables
+        from dcpinspect.findings.record import finding_records
+        from dcpinspect.findings.registry import RULES
+        from dcpinspect.findings.within import Within
+        from dcpinspect.tables.record_rows import RecordSelection
+
+        time = Within.of(self.span.within(reading.earliest_ns, reading.last_time_ns), reading.engine.links)
+        selected = {name: RecordSelection(bounds=time.bounds).of(table) for name, table in tables.items() if name != "findings"}
+        if "findings" in tables:
+            names = [file.name for file in reading.capture.files]
+            selected["findings"] = finding_records(reading.findings(wanted=time.has), RULES, names)
+        return selected
+
+    def _noted(self, scan: Iterator[T]) -> Iterator[T]:
+        try:
+            yield from scan
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def _reading(self) -> Reading:
+        """Returns a reading that has not begun."""
+        self.scans += 1
+        if self.scans > 1:
+            if not self.can_repeat:
+                self.failure = UsageError(
+                    "standard input can be read once, and the query reads it more often; write it to a file, or, if it is messages that it"
+                    " reads twice, begin it with: with m as materialized (from messages), and read m"
+                )
+                raise self.failure
+            self.readings.append(self._open())
+        return self.readings[-1]
+
+    def _scan(self, reading: Reading) -> Iterator[tuple[MessageBatch, int]]:
+        source, rows_given = iter(reading), 0
+        while self._end is None or rows_given < self._end:
+            batch = next(source, None)
+            if batch is None:
+                self.is_whole, self._end = True, rows_given
+                return
+            count = len(batch) if self._end is None else min(len(batch), self._end - rows_given)
+            rows_given += count
+            yield batch.redacted(self._redactor), count
+
+
+class ScannedTable(pyarrow.dataset.InMemoryDataset):  # type: ignore[misc]  # Arrow has no types
+    """A table whose rows are made anew by each scan. To DuckDB it is a dataset; DuckDB says what columns and rows it wants."""
+
+    def __init__(self, schema: Any, rows: Callable[[Sequence[str]], Iterator[Any]]) -> None:
+        """``rows(columns)``: returns record batches of these columns, as many as ``schema`` has or fewer."""
+        super().__init__(schema.empty_table())
+        self._rows = rows
+
+    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _Scan:  # noqa: A002 - DuckDB's words
+        """Returns what DuckDB asks for: ``to_reader()`` of these columns, where ``filter``, an Arrow expression, is true."""
+        return _Scan(self.schema, self._rows, columns, filter)
+
+
+class _Scan:
+    def __init__(self, schema: Any, rows: Callable[[Sequence[str]], Iterator[Any]], columns: Sequence[str] | None, condition: Any) -> None:
+        column_names = schema.names if columns is None else list(columns)
+        # An expression does not say which columns it reads; its text has all their names.
+        read = set(re.findall(r"\w+", str(condition))) if condition is not None else set()
+        self._made = [name for name in schema.names if name in column_names or name in read]
+        self._columns = column_names
+        self._schema = pa.schema([schema.field(name) for name in column_names])
+        self._rows = rows
+        self._condition = condition
+
+    def to_reader(self) -> Any:
+        """Returns the record batches of the scan, as a stream."""
+        return pa.RecordBatchReader.from_batches(self._schema, self._batches())
+
+    def _batches(self) -> Iterator[Any]:
+        for batch in self._rows(self._made):
+            filtered = batch if self._condition is None else batch.filter(self._condition)
+            yield filtered.select(self._columns)
+
+
+def _messages(captures: Captures) -> ScannedTable:
+    def rows(columns: Sequence[str]) -> Iterator[Any]:
+        selection = Selection(span=captures.span)
+        for batch, count in captures.batches():
+            selected = selection.rows(batch)
+            selected = selected[selected < count]
+            for first in range(0, len(selected), SLICE):
+                yield record_batch(batch, selected[first : first + SLICE], columns)
+
+    return ScannedTable(arrow_schema(list(BY_NAME)), rows)
+
+
+def _records(name: str, captures: Captures) -> ScannedTable:
+    def rows(columns: Sequence[str]) -> Iterator[Any]:
+        yield from captures.records(name, columns).to_batches(SLICE)
+
+    return ScannedTable(_schema(name), rows)
+
+
+def _schema(name: str) -> Any:
+    return Records(CONTRACTS[name], {column.name: () for column in CONTRACTS[name].columns}, 0).arrow().schema
+
+
+TABLES: dict[str, Callable[[Captures], ScannedTable]] = {"messages": _messages, **{name: partial(_records, name) for name in CONTRACTS}}
+"""The tables that queries know, by name."""
+
+
+class Query(DuckQuery):
+    """One text of SQL over captures, and its result."""
+
+    def __init__(self, text: str, captures: Captures) -> None:
+        self._captures = captures
+        super().__init__(text, TABLES)
+        for name, table in TABLES.items():
+            self.register(name, table(captures))
+
+    @property
+    def failure(self) -> Exception | None:
+        """What ended a scan of the captures."""
+        return self._captures.failure
+
+    def register_events(self, logs: Sequence[str]) -> None:
+        """Lets the text refer to what these logs say, as ``log_events``. Raises CaptureError if a log cannot be read."""
+        events = event_records(chain.from_iterable(map(LogReading, logs))).arrow()
+
+        def rows(columns: Sequence[str]) -> Iterator[Any]:
+            yield from events.select(list(columns)).to_batches(SLICE)
+
+        self.register("log_events", ScannedTable(events.schema, rows))
+
+    def register(self, name: str, table: ScannedTable) -> None:
+        """Lets the text refer to a table under this name."""
+        self.database.register(name, table)
+
+
+class KeptQuery(DuckQuery):
+    """The same over what was read before: nothing is read again but the bytes that values are made of."""
+
+    def __init__(self, text: str, messages: Callable[[Sequence[str]], Iterator[Any]], table: Callable[[str], Callable[..., Any]]) -> None:
+        """``messages``: yields record batches of these columns. ``table``: returns the function that makes columns of a table."""
+        super().__init__(text, TABLES)
+        self.database.register("messages", ScannedTable(arrow_schema(list(BY_NAME)), messages))
+        for name in CONTRACTS:
+            rows = partial(_rows, table, name)
+            self.database.register(name, ScannedTable(_schema(name), rows))
+
+
+def _rows(table: Callable[[str], Callable[..., Any]], name: str, columns: Sequence[str]) -> Iterator[Any]:
+    yield from table(name)(columns).to_batches(SLICE)

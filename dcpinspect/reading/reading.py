@@ -1,0 +1,363 @@
+"""One reading of captures: opens files, sends packets through the engine, and tells what was and was not found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+import numpy as np
+
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.folders import named
+from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, FileDamage, open_capture
+from dcpinspect.coverage import Coverage
+from dcpinspect.reading.decoding import Frames
+from dcpinspect.reading.engine import Engine, Keeper
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.transport.connections import DEFAULT_PORTS
+
+if TYPE_CHECKING:
+    from dcpinspect.findings.candidates import Candidates
+    from dcpinspect.findings.checker import Checker
+    from dcpinspect.findings.finding import Finding
+    from dcpinspect.findings.logs.log_evidence import LogEvidence
+    from dcpinspect.protocol.redact import Redactor
+    from dcpinspect.streams.events import EventQuery, FoundEvents
+    from dcpinspect.streams.tables import Tables
+    from dcpinspect.streams.tcp_facts import Link
+    from dcpinspect.streams.tracker import Tracker
+    from dcpinspect.tables.record_tables import Records
+    from dcpinspect.transport.tls.keylog import KeyLog
+
+    LookedAt = tuple[MessageBatch, MessageBatch, Sequence[Candidates]]
+    """A batch, the batch as rules see it, and what is wrong with its messages by themselves."""
+
+T = TypeVar("T")
+
+MOST_CLOSED = 1000
+"""The default of ``Reading.most_closed``."""
+MANY = 10
+"""Of connections that were closed a short time ago, or of which something is missing, so many times as many stay: they cast doubt on
+others."""
+LONG_AGO_NS = 60_000_000_000
+"""What comes now has nothing more to do with a connection that was closed so long ago, in nanoseconds."""
+
+
+def ahead(batches: Generator[T, None, None]) -> Generator[T, None, None]:
+    """Yields the batches; a thread makes each one while the caller works on the one before. Kernels let both run."""
+    from concurrent.futures import ThreadPoolExecutor  # deferred: it brings logging
+
+    with closing(batches), ThreadPoolExecutor(max_workers=1) as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch
+
+
+class Packets(Protocol):
+    """Where packets come from: files, a pipe, interfaces."""
+
+    files: list[CaptureFile]
+
+    @property
+    def position(self) -> int:
+        """Number of bytes read so far."""
+
+    @property
+    def size(self) -> int | None:
+        """Number of bytes that ``position`` reaches; None if unknown, or if the bytes cannot be read again."""
+
+    @property
+    def packets(self) -> int:
+        """Number of packets delivered so far."""
+
+    @property
+    def problems(self) -> list[FileDamage]:
+        """Damaged places met so far."""
+
+    def __iter__(self) -> Iterator[PacketBatch]:
+        """Returns the packets in order, once."""
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether the source has no end of its own, and ``stop`` ends it."""
+
+    def stop(self) -> None:
+        """Ends a live source, or a pipe, as if it ended there."""
+
+    def close(self) -> None:
+        """Frees what is open."""
+
+
+class Reading:
+    """The messages of one or more captures, batch by batch. Iterate once; use as a context manager.
+
+    Raises CaptureError if a file cannot be read at all; damage inside a file is in ``capture.problems``.
+    """
+
+    is_looking = True
+    """Whether messages are also looked at by themselves, if the reading checks; else somebody else does that."""
+    most_closed = MOST_CLOSED
+    """Number of closed connections that stay in a reading without end: the latest ones."""
+
+    def __init__(
+        self,
+        capture: Sequence[str] | Packets,
+        *,
+        extra_ports: Sequence[int] = (),
+        find_ports: bool = False,
+        track: bool = False,
+        keeper: Keeper | None = None,
+        is_part: bool = False,
+        keys: KeyLog | None = None,
+    ) -> None:
+        """``capture``: names of files, or packets, which are closed with the reading. ``track``: keep ``tables``.
+
+        ``find_ports``: also read connections on other ports that prove to carry the protocol. ``keeper``: an object that will come back to
+        the bytes of messages. ``is_part``: the packets are those of some connections of a larger reading, which compares their streams.
+        ``keys``: secrets of TLS connections.
+        """
+        self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
+        self.named = named(capture if isinstance(capture, Sequence) else [file.name for file in self.capture.files])
+        """What is read, as it was given: captures, and directories of captures."""
+        ports = (*DEFAULT_PORTS, *extra_ports)
+        names = [file.name for file in self.capture.files]
+        self.engine = Engine(names, ports=ports, find_ports=find_ports, keeper=keeper, is_part=is_part, keys=keys)
+        self.first_time_ns: int | None = None
+        """Capture time of the first packet, once one was read; lists count times from there."""
+        self.earliest_ns: int | None = None
+        """The earliest capture time of a packet so far: not always that of the first one."""
+        self.last_time_ns: int | None = None
+        """The latest capture time of a packet so far."""
+        self.clock_ns: int | None = None
+        """Capture time of the last packet; if packets are waited for, plus the time that has passed since while nothing came."""
+        self.truncated = 0
+        """Number of packets so far of which the capture has less than was sent."""
+        self.messages = 0
+        """Number of messages delivered so far."""
+        self.is_through = False
+        """Whether the end of the captures was reached, and all messages were delivered."""
+        self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports, "keys": self.engine.keys}
+        """Options by which another reading finds the same connections, with the secrets that are known by then."""
+        self._is_part = is_part
+        self._is_repeatable = self.capture.size is not None and not is_part
+        self._compared = -1  # number of messages at the last comparison
+        self.tracker: Tracker | None = None
+        self.checker: Checker | None = None
+        self.on_pause: Callable[[], object] = lambda: None
+        """Called now and then while nothing comes, if packets are waited for."""
+        self.on_end: Callable[[], object] = lambda: None
+        """Called once all packets were read and what they completed was delivered, unless the reading goes ahead."""
+        self.on_packets: Callable[[PacketBatch], object] = lambda _: None
+        """Gets every batch of packets before the engine does. Earlier batches were decoded by then, unless the reading goes ahead."""
+        self._is_endless = False
+        self._reset = 0  # number of connections when those that were reset were last ended
+        self._met = 0, 0  # numbers of connections and streams when some last left
+        self._has_keeper = keeper is not None
+        self.redactor: Redactor | None = None
+        """Replaces what tables and findings say of documents, users and names; messages come as they are."""
+        if track:
+            self.track()
+
+    def track(self, redactor: Redactor | None = None) -> None:
+        """Keeps ``tables`` from now on; call this before the first batch. ``redactor``: as the attribute."""
+        from dcpinspect.streams.tracker import Tracker  # deferred: most readings do without
+
+        self.redactor = redactor or self.redactor
+        self.tracker = Tracker(remembers=not self._is_repeatable and not self._is_part)
+
+    def check(
+        self,
+        rules: Iterable[str] | None = None,
+        *,
+        redactor: Redactor | None = None,
+        with_rows: bool = False,
+        evidence: LogEvidence | None = None,
+    ) -> None:
+        """Looks for what is wrong from now on; call this before the first batch.
+
+        ``rules``: ids of the rules that are wanted; else all but the lint rules. ``redactor``: as the attribute. ``with_rows``: findings
+        get the rows of all messages that show them. ``evidence``: logs and checkpoints to look at beside the captures.
+        """
+        from dcpinspect.findings.checker import Checker  # deferred, as above
+        from dcpinspect.findings.registry import ORDINARY
+
+        self.track(redactor)
+        assert self.tracker is not None
+        self.checker = Checker(self.tracker, ORDINARY if rules is None else rules, with_keys=redactor is None, with_rows=with_rows)
+        self.checker.evidence = evidence
+
+    def forget_what_is_over(self) -> None:
+        """Lets what is over leave memory from now on, if it can be part of no finding: the reading may have no end. Call this before the
+        first batch.
+
+        Streams and vbuckets still count it. The tables of snapshots and gaps have the latest, and what is not as it should be. Captures
+        that can be read again have an end, and nothing of them leaves. Raises ValueError unless the reading tracks streams.
+        """
+        if self.tracker is None:
+            msg = "this reading does not track streams"
+            raise ValueError(msg)
+        if not self._is_repeatable:
+            self._is_endless = True
+            self.tracker.forget_what_is_over()
+
+    def _let_go(self, checker: Checker) -> None:
+        """Lets connections leave that were closed long ago, and streams that ended, if many have come since the last time."""
+        assert self.tracker is not None, "it checks"
+        met = self.engine.transport.count, self.tracker.state.counts.streams
+        if met[0] < self._met[0] + self.most_closed and met[1] < self._met[1] + self.tracker.most_streams:
+            return
+        over, old = self.engine.over((self.last_time_ns or 0) - LONG_AGO_NS)
+        links = self.engine.links
+        doubted = [link.number for link in links if not link.is_complete]
+        count, most = len(over) - self.most_closed, len(over) - MANY * self.most_closed
+        first = over[: max(min(count, old), most, 0)]
+        gone = {*first[~np.isin(first, doubted)].tolist(), *over[: max(most, 0)].tolist()}
+        checker.let_go(links, self.coverage, gone)
+        self.engine.let_go(gone)
+        self._met = met[0], self.tracker.state.counts.streams
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.capture.close()
+
+    @property
+    def coverage(self) -> Coverage:
+        """What became of every packet and byte read so far."""
+        return self.engine.coverage
+
+    @property
+    def links(self) -> list[Link]:
+        """The connections that have not left and carry the protocol, or may carry it."""
+        return self.engine.links
+
+    @property
+    def tables(self) -> Tables:
+        """Connections, streams, snapshots, gaps, rollbacks and vbuckets by now. Raises ValueError unless the reading tracks streams."""
+        return self._tables(self.engine.links)
+
+    def _tables(self, links: list[Link]) -> Tables:
+        if self.tracker is None:
+            msg = "this reading does not track streams"
+            raise ValueError(msg)
+        self._compare(self.tracker)
+        names = [file.name for file in self.capture.files]
+        return self.tracker.tables(links, names if len(names) > 1 else ())
+
+    def findings(
+        self, *, is_whole: bool = True, wanted: Callable[[Finding], bool] | None = None, links: list[Link] | None = None
+    ) -> list[Finding]:
+        """Returns what is wrong so far, worst first. Raises ValueError unless the reading checks.
+
+        ``is_whole``: the reading has come to its end, or is asked about live; it was not interrupted in between. ``wanted``: only these
+        cases, each of which is one vbucket of one connection. ``links``: the engine's links, if the caller has them: there may be many.
+        """
+        return self._findings(self.engine.links if links is None else links, is_whole=is_whole, wanted=wanted)
+
+    def _findings(self, links: list[Link], *, is_whole: bool, wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
+        if self.checker is None:
+            msg = "this reading does not check"
+            raise ValueError(msg)
+        assert self.tracker is not None
+        self._compare(self.tracker)
+        return self.checker.findings(links, self.coverage, is_whole=is_whole, is_wanted=wanted)
+
+    def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
+        """Returns ``tables`` by name, as SQL has them; if the reading checks, with findings, which the table of vbuckets then counts."""
+        return self.tables.by_name if self.checker is None else self.worked_out(is_whole=is_whole)[2]
+
+    def worked_out(self, *, is_whole: bool = True) -> tuple[Tables, list[Finding], dict[str, Records]]:
+        """Returns ``tables``, ``findings`` and ``by_name`` of a reading that checks, each made once. Raises as ``findings``."""
+        from dcpinspect.findings.record import with_findings
+        from dcpinspect.findings.registry import RULES  # deferred, as above
+
+        links = self.engine.links  # once: there may be very many
+        findings, tables = self._findings(links, is_whole=is_whole), self._tables(links)
+        assert self.checker is not None, "it has findings"
+        clients = self.checker.clients(links)
+        return tables, findings, with_findings(tables.by_name, findings, RULES, clients, [file.name for file in self.capture.files])
+
+    def _compare(self, tracker: Tracker) -> None:
+        """Compares streams, if the captures can be read again and this was not done since the latest message."""
+        if self._is_repeatable and self._compared != self.messages:
+            tracker.compare(self._look_again)
+            self._compared = self.messages
+
+    def _look_again(self, query: EventQuery) -> FoundEvents:
+        from dcpinspect.streams.events import FoundEvents  # deferred: few readings need it
+
+        events = FoundEvents(query)
+        with Reading([file.name for file in self.capture.files], **self.options) as again:
+            for batch in again:
+                if int(batch.row[0]) > query.last_row:
+                    break
+                events.feed(batch)
+        return events
+
+    def __iter__(self) -> Generator[MessageBatch, None, None]:
+        return self._delivered(self._decoded(self._framed()))
+
+    def ahead(self) -> Generator[MessageBatch, None, None]:
+        """Yields what iterating yields, but uses all processors: threads make the next batches meanwhile. Close it unless it came to its
+        end.
+
+        There are no threads if there is only one batch, or if packets are waited for.
+        """
+        if (self.capture.size or 0) <= BATCH_BYTES:
+            return iter(self)
+        framed = self._framed()  # a keeper is asked what it keeps when messages are seen, so it must see no later packets before
+        return self._delivered(ahead(self._decoded(framed if self._has_keeper else ahead(framed))))
+
+    def _delivered(self, batches: Generator[LookedAt, None, None]) -> Generator[MessageBatch, None, None]:
+        with closing(batches):
+            for batch, looked_at, looks in batches:
+                self.messages += len(batch)
+                if self.tracker is not None:
+                    self.tracker.feed(batch.redacted(self.redactor))
+                if self.checker is not None:
+                    self.checker.take(looked_at, looks)
+                yield batch
+                if self._is_endless and self.checker is not None:
+                    self._let_go(self.checker)
+        self.is_through = True
+        if self.tracker is not None:
+            self.tracker.finish()
+
+    def _decoded(self, framed: Generator[Frames, None, None]) -> Generator[LookedAt, None, None]:
+        with closing(framed):
+            for frames in framed:
+                batch = self.engine.decode(frames)
+                if batch is not None:
+                    looked_at = batch.redacted(self.redactor)
+                    yield batch, looked_at, self.checker.look(looked_at) if self.checker is not None and self.is_looking else ()
+
+    def _framed(self) -> Generator[Frames, None, None]:
+        taken: dict[int, int] = {}  # number of blocks of secrets, by file
+        for packets in self.capture:
+            for number, file in enumerate(self.capture.files):
+                for text in file.secrets[taken.get(number, 0) :]:
+                    self.engine.keys.add(text)
+                taken[number] = len(file.secrets)
+            if len(packets):
+                earliest, latest = int(packets.time_ns.min()), int(packets.time_ns.max())
+                self.first_time_ns = int(packets.time_ns[0]) if self.first_time_ns is None else self.first_time_ns
+                self.earliest_ns = earliest if self.earliest_ns is None else min(self.earliest_ns, earliest)
+                self.last_time_ns = latest if self.last_time_ns is None else max(self.last_time_ns, latest)
+                self.truncated += int((packets.captured < packets.wire).sum())
+                self.clock_ns = int(packets.time_ns[-1])  # not the latest time: a clock may be set back
+                self.on_packets(packets)
+            yield self.engine.frame(packets)
+            if self._is_endless and self.engine.transport.count >= self._reset + self.most_closed:
+                self._reset = self.engine.transport.count
+                yield self.engine.frame_reset((self.last_time_ns or 0) - LONG_AGO_NS)
+            if packets.clock_ns is not None:
+                self.clock_ns = packets.clock_ns
+                yield self.engine.frame_overdue(packets.clock_ns)
+            if not len(packets):
+                self.on_pause()
+        self.on_end()
+        yield self.engine.frame_rest()

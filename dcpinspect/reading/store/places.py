@@ -1,0 +1,122 @@
+"""Where the bytes of every stream stand: one entry per segment, found by bisection.
+
+The entries of one part of the reading form one table, sorted by flow and stream offset. A message's bytes came with its own part or with
+an earlier one, so a search for them begins at its own part and goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.capture.batch import Bytes, Column
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.first_bytes import BriefMessages
+from dcpinspect.reading.store.originals import BESIDE
+from dcpinspect.transport.chunk import NOWHERE, SCATTERED, StreamChunk
+
+_TYPES = {"flow": np.uint32, "offset": np.int64, "length": np.uint32, "file": np.int32, "place": np.int64}
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Bytes of a stream that stand in one piece in a file."""
+
+    offset: int
+    """Stream offset of the first byte."""
+    length: int
+    file: int
+    place: int
+    """Offset of the first byte in that file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """A table of segments: each column has one entry per segment."""
+
+    flow: npt.NDArray[np.uint32]
+    """2 * connection + direction, where the direction is that of the packets."""
+    offset: npt.NDArray[np.int64]
+    length: npt.NDArray[np.uint32]
+    file: npt.NDArray[np.int32]
+    place: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.flow)
+
+    def of(self, flow: int, start: int, end: int) -> Iterator[Segment]:
+        """Yields the segments that hold any of the stream bytes [start, end) of a flow, last first."""
+        low, high = np.searchsorted(self.flow, np.array([flow, flow + 1], np.uint32)).tolist()
+        offsets = self.offset[low:high]
+        last = low + int(np.searchsorted(offsets, end)) - 1
+        while last >= low:
+            offset, length = int(self.offset[last]), int(self.length[last])
+            if offset + length > start:
+                yield Segment(offset, length, int(self.file[last]), int(self.place[last]))
+            if offset <= start:
+                break
+            last -= 1
+
+    def batch(self) -> Any:
+        """Returns the table as an Arrow record batch."""
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_arrays([pa.array(getattr(self, name)) for name in _TYPES], names=list(_TYPES))
+
+
+def from_batch(batch: Any) -> Places:
+    """Returns the table that an Arrow record batch holds, without copying it."""
+    return Places(*(batch.column(name).to_numpy() for name in _TYPES))
+
+
+def joined(tables: Sequence[Places]) -> Places:
+    """Returns all entries of several tables as one, sorted."""
+    columns: dict[str, npt.NDArray[Any]] = {
+        name: np.concatenate([np.empty(0, dtype), *(getattr(table, name) for table in tables)]) for name, dtype in _TYPES.items()
+    }
+    order = np.lexsort((columns["offset"], columns["flow"]))
+    return Places(**{name: column[order] for name, column in columns.items()})
+
+
+def located(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages], put_beside: Callable[[Bytes], int]) -> Places:
+    """Returns the places of the bytes of chunks, and of messages that are in no chunk.
+
+    ``put_beside`` keeps bytes that stand in no file in one piece, and returns their offset.
+    """
+    return joined([_of_chunks(chunks, put_beside), *(_of_told(carried_outside, put_beside) for carried_outside in told)])
+
+
+def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[Bytes], int]) -> Places:
+    if not chunks:
+        return joined(())
+    offset = np.concatenate([chunk.segments.offset for chunk in chunks])
+    file_offset = np.concatenate([chunk.places for chunk in chunks if chunk.places is not None])
+    file = np.concatenate([chunk.segments.file for chunk in chunks])
+    counts = np.array([len(chunk.segments.offset) for chunk in chunks], np.int64)
+    ends = np.append(offset[1:], 0)
+    ends[np.cumsum(counts) - 1] = [chunk.offset + len(chunk.data) for chunk in chunks]
+    for index in np.flatnonzero(file_offset == SCATTERED).tolist():
+        chunk = chunks[int(np.searchsorted(np.cumsum(counts), index, "right"))]
+        file_offset[index] = put_beside(chunk.data[int(offset[index]) - chunk.offset : int(ends[index]) - chunk.offset])
+        file[index] = BESIDE
+    flow = np.repeat([2 * chunk.connection + chunk.direction for chunk in chunks], counts)
+    is_placed = (file_offset != NOWHERE) & (ends > offset)
+    columns = (flow, offset, ends - offset, file, file_offset)
+    return _places(*(column[is_placed] for column in columns))
+
+
+def _of_told(told: BriefMessages, put_beside: Callable[[Bytes], int]) -> Places:
+    carried = told.carried
+    file_offset, file = carried.place.copy(), carried.file.copy()
+    for index in np.flatnonzero(file_offset == SCATTERED).tolist():
+        start = int(carried.start[index])
+        file_offset[index] = put_beside(told.framed.data[start : start + int(carried.length[index])])
+        file[index] = BESIDE
+    return _places(carried.way + 2, carried.first, carried.length, file, file_offset)
+
+
+def _places(*columns: Column) -> Places:
+    return Places(*(column.astype(dtype) for column, dtype in zip(columns, _TYPES.values(), strict=True)))

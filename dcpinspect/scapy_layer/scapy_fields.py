@@ -1,0 +1,223 @@
+"""The fields of the table of layouts as fields of Scapy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from scapy import fields as scapy_fields
+from scapy.base_classes import Packet_metaclass
+from scapy.fields import FieldLenField, FlagsField, PacketListField, StrFixedLenField, StrLenField
+from scapy.packet import Packet
+
+from dcpinspect.protocol.annotate import MAX_RECORDS
+from dcpinspect.protocol.features import FEATURES
+from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem, RecordList
+from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table, encode_table
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.text import did_you_mean
+
+P = TypeVar("P", bound=Packet)
+Length = Callable[[Any], int]
+"""Returns the number of bytes of a field, given the packet that has it.
+
+``Any`` here and below: Scapy's packets have their fields as attributes.
+"""
+
+OPCODES = {int(opcode): opcode.name.lower() for opcode in Opcode}
+STATUSES = {int(status): status.name.lower() for status in Status}
+
+_PLAIN = {1: scapy_fields.ByteField, 2: scapy_fields.ShortField, 4: scapy_fields.IntField, 8: scapy_fields.LongField}
+_NAMED = {1: scapy_fields.ByteEnumField, 2: scapy_fields.ShortEnumField, 4: scapy_fields.IntEnumField, 8: scapy_fields.LongEnumField}
+_OTHER = {
+    FieldKind.I64: scapy_fields.SignedLongField,
+    FieldKind.UUID: scapy_fields.XLongField,
+    FieldKind.CAS: scapy_fields.XLongField,
+    FieldKind.OPAQUE: scapy_fields.XIntField,
+    FieldKind.ID: scapy_fields.XIntField,
+}
+_WORDS = {FieldKind.STATUS: STATUSES, FieldKind.FEATURE: {feature.code: feature.name for feature in FEATURES}, FieldKind.COMMAND: OPCODES}
+_FORMATS = {1: "B", 2: "H", 4: "I"}
+
+
+class SecretField(StrLenField):
+    """Credentials: sent and received, but never shown."""
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        """Returns how long the credentials are."""
+        del pkt
+        return f"hidden, {len(x)} bytes"
+
+
+class TableField(StrLenField):
+    """A FlatBuffer, which may be given as a dictionary of its slots."""
+
+    __slots__ = ("slots",)
+
+    def __init__(self, spec: Field, length_from: Length) -> None:
+        super().__init__(spec.name, b"", length_from=length_from)
+        self.slots = spec.slots
+
+    def any2i(self, pkt: Any, x: Any) -> Any:
+        """Returns the bytes, or for a dictionary the bytes that encode it."""
+        return encode_table(self.slots, x) if isinstance(x, dict) else super().any2i(pkt, x)
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        """Returns the slots, or the bytes if they are not such a table."""
+        try:
+            table = decode_table(x, self.slots)
+        except FlatBufferError:
+            return super().i2repr(pkt, x)
+        return ", ".join(f"{slot.name}={value!r}" for slot, value, _, size in table if size)
+
+
+class RecordsField(PacketListField):
+    """A sequence of records, each of which may be given as a dictionary."""
+
+    def any2i(self, pkt: Any, x: Any) -> Any:
+        """Returns the records as packets."""
+        records = x if isinstance(x, list) else [x]
+        return super().any2i(pkt, [self._record(record) if isinstance(record, dict) else record for record in records])
+
+    def _record(self, values: dict[str, Any]) -> Packet:
+        kind: Any = self.cls
+        record: Packet = kind(**values)
+        return record
+
+
+def unknown_field(name: str, owner: str, known_names: Iterable[str]) -> str:
+    """Returns the error about a field that does not exist."""
+    return f"{name}: {owner} has no such field{did_you_mean(name, known_names) or '; there are ' + ', '.join(known_names)}"
+
+
+class UnknownFieldError(AttributeError):
+    """A field that neither a packet nor its payloads have; it is only looked for what was meant if somebody reads the error."""
+
+    def __init__(self, packet: Packet, name: str) -> None:
+        super().__init__(name)
+        self._packet = packet
+
+    def __str__(self) -> str:
+        return unknown_field(self.args[0], type(self._packet).__name__, field_names(self._packet))
+
+
+def field_names(packet: Packet) -> dict[str, None]:
+    """Returns the names of the fields of a packet and of all its payloads, in order."""
+    return dict.fromkeys(field.name for layer in packet.iterpayloads() for field in layer.fields_desc)
+
+
+class Suggesting(Packet):
+    """A packet that says which field may have been meant by a wrong name, and does not take a slip for an attribute of its own."""
+
+    def __getattr__(self, attr: str) -> Any:
+        try:
+            return super().__getattr__(attr)
+        except AttributeError:
+            raise UnknownFieldError(self, attr) from None
+
+    def __setattr__(self, attr: str, val: Any) -> None:
+        is_ours = attr in self.__all_slots__ or attr in self.default_fields or hasattr(type(self), attr)
+        if not is_ours and attr not in (known_names := field_names(self)) and did_you_mean(attr, known_names):
+            raise UnknownFieldError(self, attr)
+        super().__setattr__(attr, val)
+
+
+class Record(Packet):
+    """One record of a sequence."""
+
+    name = "record"
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
+        """Leaves the bytes after the record to the next records."""
+        return b"", s
+
+
+def packet_class(name: str, base: type[P], attributes: Mapping[str, Any]) -> type[P]:
+    """Returns a class of packets derived from ``base``, in the same module."""
+    made: Any = Packet_metaclass(name, (base,), {"__module__": base.__module__, **attributes})
+    kind: type[P] = made
+    return kind
+
+
+_records: dict[int, type[Packet]] = {}
+
+
+def record_class(records: RecordList) -> type[Packet]:
+    """Returns the class of one record, which is made only once."""
+    if id(records) not in _records:
+        fields = section_fields(records.fields, measured=measured(records.fields))
+        attributes = {"name": records.title, "fields_desc": fields, "__doc__": sentence(records.doc)}
+        _records[id(records)] = packet_class(f"{camel(records.name)}Record", Record, attributes)
+    return _records[id(records)]
+
+
+def name_of(spec: Field | RecordList) -> str:
+    """Returns the table's name of a field; with an underscore if Scapy has a method of that name (``command_``, ``fragment_``)."""
+    return f"{spec.name}_" if hasattr(Packet, spec.name) else spec.name
+
+
+def number_field(spec: Field, default: int | None) -> Any:
+    """Returns a field of fixed size that holds a number."""
+    name, size = name_of(spec), spec.kind.size
+    words = _WORDS.get(spec.kind, spec.values)
+    if spec.flags:
+        return FlagsField(name, default, 8 * size, {bit.mask: bit.name for bit in spec.flags})
+    kind: Any = _NAMED[size] if words is not None else _OTHER.get(spec.kind, _PLAIN[size])
+    return kind(name, default) if words is None else kind(name, default, dict(words))
+
+
+def measured(items: Iterable[LayoutItem]) -> dict[str, str]:
+    """Returns the names of texts, by the name of the number that says how long each text is."""
+    return {item.size: name_of(item) for item in items if isinstance(item, Field) and isinstance(item.size, str)}
+
+
+def section_fields(
+    items: Sequence[LayoutItem], *, room: Length | None = None, numbers: Mapping[str, int] | None = None, measured: Mapping[str, str]
+) -> list[Any]:
+    """Returns the fields of a section of ``room`` bytes. ``numbers``: defaults that replace those of the table."""
+    fields: list[Any] = []
+    for item in items:
+        if isinstance(item, RecordList):
+            fields.append(RecordsField(item.name, [], record_class(item), length_from=_rest(room, fields), max_count=MAX_RECORDS))
+        elif item.name in measured:
+            fields.append(FieldLenField(name_of(item), None, length_of=measured[item.name], fmt=_FORMATS[item.kind.size]))
+        elif item.kind.size:
+            fields.append(number_field(item, (numbers or {}).get(item.name, item.default)))
+        elif isinstance(item.size, int):
+            fields.append(StrFixedLenField(name_of(item), b"", length=item.size))
+        else:
+            fields.append(_text_field(item, _rest(room, fields) if item.size is None else _given(item.size)))
+    return fields
+
+
+def _text_field(spec: Field, length: Length) -> Any:
+    if spec.kind is FieldKind.FLATBUFFER:
+        return TableField(spec, length)
+    return (SecretField if spec.kind is FieldKind.SECRET else StrLenField)(name_of(spec), b"", length_from=length)
+
+
+def _given(name: str) -> Length:
+    return lambda packet: packet.getfieldval(name) or 0
+
+
+def _rest(room: Length | None, before: Sequence[Any]) -> Length:
+    """Returns a function for the number of bytes that the fields ``before`` leave of the section."""
+    earlier = tuple(before)
+
+    def rest(packet: Any) -> int:
+        assert room is not None
+        return max(0, room(packet) - sum(len(field.addfield(packet, b"", packet.getfieldval(field.name))) for field in earlier))
+
+    return rest
+
+
+def camel(text: str) -> str:
+    """Returns ``DcpMutation`` for ``dcp_mutation``."""
+    return "".join(word.capitalize() for word in re.split(r"[^0-9A-Za-z]+", text))
+
+
+def sentence(text: str) -> str:
+    """Returns a clause of the table as a docstring."""
+    return f"{text[0].upper()}{text[1:]}."

@@ -1,0 +1,87 @@
+"""The data source ``dcp``: ``spark.read.format("dcp").load("captures/")``, after ``dcpinspect.spark.register(spark)``.
+
+Importing this module imports PySpark. Spark finds the classes by their names, so executors must be able to import the package, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from dcpinspect.spark.pushdown import pushed
+from dcpinspect.spark.source_options import CaptureSlice, SourceOptions, asked, wants_pushdown
+from dcpinspect.spark.source_rows import record_batches
+from dcpinspect.spark.spark_schema import ddl
+from dcpinspect.tables.filter_rows import FilterRows
+
+
+@dataclass
+class Task(InputPartition):
+    """The work of one task."""
+
+    part: CaptureSlice
+
+
+class DcpSource(DataSource):
+    """The messages of captures."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Returns the name for ``format``."""
+        return "dcp"
+
+    def schema(self) -> str:
+        """Returns the columns, if the user gave no schema. Raises UsageError for wrong options."""
+        return ddl(asked(self.options).schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Returns a reader of the columns in this schema. Raises UsageError for wrong options, or a wrong schema."""
+        source_options = self._asked(schema)
+        return PushdownReader(source_options) if wants_pushdown(self.options) else Reader(source_options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Returns a reader of captures as they come. Raises UsageError as ``reader`` does."""
+        from dcpinspect.spark.source_stream import StreamReader  # deferred: that module needs this one
+
+        return StreamReader(self._asked(schema))
+
+    def _asked(self, schema: StructType) -> SourceOptions:
+        return asked(self.options, {field.name: field.dataType.simpleString() for field in schema})
+
+
+class Reader(DataSourceReader):
+    """Plans the tasks, and runs one."""
+
+    def __init__(self, asked: SourceOptions) -> None:
+        self.asked = asked
+        self.conditions: FilterRows | None = None
+
+    def partitions(self) -> list[InputPartition]:
+        """Returns one task for the files of each capture point, or for each file."""
+        return [Task(capture_slice) for capture_slice in self.asked.parts()]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Returns the rows of one task."""
+        if not isinstance(partition, Task):  # Spark passes a stand-in if no file is wanted
+            return iter(())
+        return record_batches(self.asked, partition.part, self.conditions)
+
+
+class PushdownReader(Reader):
+    """A reader that gets the conditions of the query.
+
+    It is a class of its own, because Spark by default forbids readers to take conditions.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Remembers the conditions that filters can express.
+
+        Spark still checks all of them, so that only Spark decides which rows match.
+        """
+        column_of_name = dict(zip(self.asked.names, self.asked.columns, strict=True))
+        self.conditions = pushed(filters, column_of_name)
+        return filters

@@ -1,0 +1,192 @@
+"""The tables in the form that Spark keeps: its own types, without the loss of a bit.
+
+Spark has no unsigned numbers. Numbers below 64 bits get the next wider type. Numbers of 64 bits are BIGINT with the same bits, which costs
+nothing and can be reversed exactly. The same is true of CAS and UUIDs, which are 0x-strings elsewhere. ``views`` shows all of them in
+readable form. Times are TIMESTAMP in microseconds, with nanoseconds in a further column, as everywhere.
+
+Only this module converts tables into that form, as Arrow tables, which Spark's Python tasks take and return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from dcpinspect.errors import UsageError
+from dcpinspect.findings.record import CONTRACTS, FINDINGS_WITH_FILES
+from dcpinspect.protocol.column_types import RowNumbers
+from dcpinspect.tables.arrow import plain, short, type_of
+from dcpinspect.tables.arrow_types import TYPES
+from dcpinspect.tables.column_kinds import Column, arrow_type
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.schema import BY_NAME
+from dcpinspect.tables.schema import COLUMNS as ALL_COLUMNS
+from dcpinspect.text import did_you_mean, escape
+
+COLUMNS = tuple(column for column in ALL_COLUMNS if column.name not in ("relative_ns", "collection", "request_key"))
+"""Columns of messages.
+
+Without ``relative_ns`` and ``collection``: captures are read one by one, and none knows the first packet of all, or what other captures say
+about names of collections. Without ``request_key``: a join finds keys of requests.
+"""
+TABLES = ("messages", *CONTRACTS)
+"""Names of the tables in SQL."""
+
+WORD = pa.dictionary(pa.int32(), pa.string())
+"""Type of texts that occur again and again, while they are sorted and written."""
+_FEW = 16
+"""Size of a dictionary from which it is reduced to the used texts.
+
+There may be 10,000 capture names, and each row group has its dictionary.
+"""
+_WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
+_NAMES = {
+    pa.bool_(): "BOOLEAN",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.date32(): "DATE",
+    TYPES["time"]: "TIMESTAMP",
+}
+
+
+@cache
+def columns_of(name: str) -> Mapping[str, Any]:
+    """Returns the columns of a table with their Arrow types in the engine; tables of records have the name of their capture.
+
+    Raises UsageError if there is no such table.
+    """
+    if name not in TABLES:
+        raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, TABLES) or '; there are ' + ', '.join(TABLES)}")
+    if name == "messages":
+        return {column.name: type_of(column.name) for column in COLUMNS}
+    return record_types(_record_columns(name))
+
+
+def record_types(columns: Sequence[Column]) -> dict[str, Any]:
+    """Returns the Arrow types of records; a time also has a column with its nanoseconds."""
+    types = {}
+    for column in columns:
+        types[column.name] = arrow_type(column)
+        if column.kind == "time":
+            types[f"{column.name}_ns"] = pa.int64()
+    return types
+
+
+@cache
+def whole_numbers(name: str) -> Mapping[str, Literal["u64", "hex64"]]:
+    """Returns the columns of a table that are BIGINT for the sake of their bits, and which kind of number the bits are."""
+    number_kinds: dict[str, Literal["u64", "hex64"]] = {}
+    for column in COLUMNS if name == "messages" else _record_columns(name):
+        if column.kind == "u64" or column.kind == "hex64":
+            number_kinds[column.name] = column.kind
+    return number_kinds
+
+
+@cache
+def table_schema(name: str) -> Any:
+    """Returns the Arrow schema of a table as Spark keeps it. Raises UsageError if there is no such table."""
+    types, bits = columns_of(name), whole_numbers(name)
+    return pa.schema([pa.field(column, pa.int64() if column in bits else _kept_type(kind)) for column, kind in types.items()])
+
+
+def ddl(schema: Any) -> str:
+    """Writes an Arrow schema in Spark SQL: for ``mapInArrow``, a data source or a reader."""
+    return ", ".join(f"`{field.name}` {_spark_name(field.type)}" for field in schema)
+
+
+def message_rows(batch: MessageBatch, rows: RowNumbers, columns: Sequence[str]) -> Any:
+    """Returns these columns of these messages as a record batch of Spark's types; 64-bit numbers are never turned into text on the way."""
+    arrays = [_plain(short(batch, rows, name), name) for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([table_schema("messages").field(name) for name in columns]))
+
+
+def message_columns(batch: MessageBatch, columns: Sequence[str]) -> dict[str, Any]:
+    """Returns the columns that have values, in the form of ``message_rows``; but texts that occur again and again stay dictionaries."""
+    rows, arrays = np.arange(len(batch)), {}
+    for name in columns:
+        array = short(batch, rows, name)
+        if array.null_count < len(array):
+            is_word = pa.types.is_dictionary(array.type) and type_of(name) == pa.string()
+            arrays[name] = _small(array) if is_word else _plain(array, name)
+    return arrays
+
+
+def _plain(array: Any, name: str) -> Any:
+    """Returns a column of messages as Spark keeps it, from its short form."""
+    return _kept(array if BY_NAME[name].kind == "hex64" else plain(array, name), table_schema("messages").field(name).type)
+
+
+def _small(array: Any) -> Any:
+    """Returns a dictionary array whose dictionary has only used texts."""
+    if len(array.dictionary) > _FEW:
+        array = array.dictionary.take(array.indices).dictionary_encode()
+    return array.cast(WORD)
+
+
+def kept(name: str, table: Any) -> Any:
+    """Returns the Arrow table ``name`` of the engine in the form that Spark keeps; missing columns are null."""
+    schema = table_schema(name)
+    columns = [
+        pa.chunked_array([_kept(chunk, field.type) for chunk in table[field.name].chunks], field.type)
+        if field.name in table.column_names
+        else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _record_columns(name: str) -> tuple[Column, ...]:
+    return FINDINGS_WITH_FILES.columns if name == "findings" else CONTRACTS[name].with_file.columns
+
+
+def _kept_type(kind: Any) -> Any:
+    if pa.types.is_map(kind):
+        return pa.map_(_kept_type(kind.key_type), _kept_type(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_kept_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _kept_type(field.type)) for field in kind])
+    return _WIDER.get(kind, kind)
+
+
+def _kept(array: Any, kind: Any) -> Any:
+    """Returns an array with the type that Spark keeps."""
+    if array.type == kind:
+        return array
+    if pa.types.is_uint64(array.type):
+        return array.view(kind)
+    if pa.types.is_string(array.type):
+        return _bits(array)
+    return array.cast(kind, safe=False)  # numbers within lists and records keep their bits, as columns of numbers do
+
+
+def _bits(texts: Any) -> Any:
+    """Returns 0x-strings of 16 digits as numbers in BIGINT."""
+    if not len(texts):
+        return pa.array([], pa.int64())
+    digits = texts.fill_null("0x" + "0" * 16)
+    start = int(np.frombuffer(digits.buffers()[1], np.int32)[digits.offset])
+    text = np.frombuffer(digits.buffers()[2], np.uint8, 18 * len(digits), start).reshape(-1, 18)[:, 2:]
+    nibbles = np.where(text >= ord("a"), text - (ord("a") - 10), text - ord("0"))
+    octets = np.ascontiguousarray(nibbles[:, 0::2] << 4 | nibbles[:, 1::2])
+    values = octets.view(">u8").reshape(-1).astype(np.uint64).view(np.int64)
+    mask = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else None
+    return pa.array(values, pa.int64(), mask=mask)
+
+
+def _spark_name(kind: Any) -> str:
+    if pa.types.is_map(kind):
+        return f"MAP<{_spark_name(kind.key_type)}, {_spark_name(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{_spark_name(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'`{field.name}`: {_spark_name(field.type)}' for field in kind)}>"
+    return _NAMES[kind]

@@ -1,0 +1,156 @@
+"""Puts all parts of an output together, with the same result as one reading of all captures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dcpinspect.arrays import give_back
+from dcpinspect.capture.batch import Column
+from dcpinspect.errors import UsageError
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask
+from dcpinspect.reading.joining import Merged, Part, merged, merged_apart
+from dcpinspect.spark import files
+from dcpinspect.spark.analysis import EventLook, Work, look, nothing
+from dcpinspect.spark.bundles import group_sizes, read_keys
+from dcpinspect.spark.looks import include_looks
+from dcpinspect.spark.manifest import FEW, Manifest, ManifestPart, Read
+from dcpinspect.spark.part_disputes import judge
+from dcpinspect.spark.program import program
+from dcpinspect.spark.secrets import Secrets
+from dcpinspect.spark.tasks import OwnTasks, Tasks
+from dcpinspect.streams.events import EventQuery, FoundEvents
+from dcpinspect.text import escape
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """The parts that a manifest names, and all of them as one."""
+
+    manifest: Manifest
+    kept: Sequence[ManifestPart]
+    """The parts that are put together, as the manifest has them, without copies."""
+    begun: Sequence[Column]
+    """For each part, the packet that began each connection, as ``Part.opened_by``."""
+    merged: Merged
+    copies: Merged
+    """What is known of connections that were captured more completely at another point."""
+    copied: Sequence[tuple[ManifestPart, Column]]
+    """The parts of these connections, each with the packets that began its connections."""
+
+    def looks(self, wanted: EventQuery, secrets: Secrets) -> list[EventLook]:
+        """Returns the parts that must be read again to compare streams."""
+        works = zip(works_of(self.manifest, self.kept, secrets), self.merged.numbers, strict=True)
+        connections = wanted.connections
+        return [EventLook(work, wanted.on(numbers), numbers) for work, numbers in works if np.isin(connections, numbers).any()]
+
+
+def names_of(units: Sequence[Read]) -> list[str]:
+    """Returns the names of the captures in tables, by number."""
+    return [escape(unit_read.unit.name) for unit_read in units]
+
+
+def whole(manifest: Manifest, *, few: Tasks | None = None) -> RunResults:
+    """Puts all parts together, without comparing their streams. Raises UsageError for parts that are missing or damaged.
+
+    ``few``: tasks that find out which snapshots and gaps cannot be part of a finding; these are left out, but counted.
+    """
+    if manifest.program != program():
+        out = escape(manifest.out)
+        problem = f"{out}: was written by another build of dcpinspect ({escape(manifest.program)}; this is {program()})"
+        again = f"write 'dcpinspect pipeline run CAPTURES… -o {out}', which reads it again from the packets that are there"
+        raise UsageError(f"{problem}; {again}; 'dcpinspect pipeline sql {out} \"from findings\"' shows what was found then")
+    left_out: Counter[str] = Counter()
+    for number in manifest.counting:
+        left_out.update(manifest.units[number].report.left_out)
+    counting_parts = [manifest_part for manifest_part in manifest.parts if not manifest_part.is_copy]
+    copied = [manifest_part for manifest_part in manifest.parts if manifest_part.is_copy]
+    names = names_of(manifest.units)
+    together, begun = _together(manifest, counting_parts, names, left_out, few=few)
+    copies, begun_copies = _together(manifest, copied, names, {}, few=few)
+    give_back()  # each part is freed as soon as it is in the whole
+    return RunResults(manifest, counting_parts, begun, together, copies, list(zip(copied, begun_copies, strict=True)))
+
+
+def _together(
+    manifest: Manifest, counting_parts: Sequence[ManifestPart], names: Sequence[str], left_out: Mapping[str, int], *, few: Tasks | None
+) -> tuple[Merged, list[Column]]:
+    def having(number: int, but: Mask | None) -> Part:
+        merged_part = _read(manifest, counting_parts[number], FEW if but is None else "")
+        if but is not None:
+            merged_part.tracker.set_apart(but)
+        return merged_part
+
+    if few is not None and counting_parts:
+        judge_gaps = partial(judge, few, [manifest.path(manifest_part.file) for manifest_part in counting_parts], manifest.salt)
+        return merged_apart(having, len(counting_parts), judge_gaps, names, left_out=left_out)
+    merged_parts = [_read(manifest, manifest_part) for manifest_part in counting_parts]
+    return merged(merged_parts or [nothing(names)], names, left_out=left_out), [merged_part.opened_by for merged_part in merged_parts]
+
+
+def _read(manifest: Manifest, kept: ManifestPart, ending: str = "") -> Part:
+    path = f"{manifest.path(kept.file)}{ending}"
+    try:
+        merged_part = Part.from_bytes(files.content(path, manifest.salt))
+    except (OSError, ValueError) as error:
+        problem = f"{escape(path)}: cannot be read ({escape(str(error))})"
+        raise UsageError(f"{problem}; run the pipeline into a new directory") from error
+    include_looks(merged_part, map(manifest.path, (*kept.looks, *kept.ending_looks)), manifest.salt)
+    return merged_part
+
+
+def compared(manifest: Manifest, secrets: Secrets | None = None, *, few: bool = False) -> RunResults:
+    """Puts all parts together, and compares their streams in this process."""
+    results = whole(manifest, few=OwnTasks() if few else None)
+    known_secrets = secrets or Secrets()
+    results.merged.compare(
+        lambda wanted: FoundEvents.joined(wanted, [look(event_look) for event_look in results.looks(wanted, known_secrets)])
+    )
+    return results
+
+
+def with_embedded(manifest: Manifest, secrets: Secrets, point: str) -> Secrets:
+    """Returns the secrets of a capture point, with those in all of its captures."""
+    with_secrets = [
+        unit_read
+        for unit_read in map(manifest.units.__getitem__, manifest.counting)
+        if unit_read.unit.point == point and unit_read.report.secrets
+    ]
+    return replace(secrets.of(point), captures=[(unit_read.unit.path, unit_read.report.secrets) for unit_read in with_secrets])
+
+
+def works_of(manifest: Manifest, manifest_parts: Sequence[ManifestPart], secrets: Secrets) -> list[Work]:
+    """Returns the work that reads each of the parts again."""
+    works = []
+    groups = {number: group_sizes(manifest.index(number)).keys() for number in manifest.counting}
+    files = names_of(manifest.units)
+    for manifest_part in manifest_parts:
+        keys = read_keys(manifest.path(manifest_part.file))
+        bundles = [
+            bundle
+            for number in groups
+            if manifest.units[number].unit.point == manifest_part.point and not groups[number].isdisjoint(keys)
+            for bundle in manifest.bundled(number, keys)
+        ]
+        works.append(
+            Work(
+                manifest_part.point,
+                files,
+                bundles,
+                secrets=with_embedded(manifest, secrets, manifest_part.point),
+                salt=manifest.salt,
+                **ports(manifest),
+            )
+        )
+    return works
+
+
+def ports(manifest: Manifest) -> dict[str, Any]:
+    """Returns the options by which connections are found."""
+    return {"extra_ports": tuple(manifest.options["extra_ports"]), "find_ports": bool(manifest.options["find_ports"])}

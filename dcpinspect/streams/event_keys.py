@@ -1,0 +1,320 @@
+"""The kernel that compares events with earlier events of their stream: of the same key, and of the same collection.
+
+Its memory is a table of entries by (stream, key). An entry says what the latest event of a key was, or what is known of a collection.
+"""
+
+from __future__ import annotations
+
+from dcpinspect.kernels.kernel import inline, kernel
+from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, Tables, nested, number
+from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
+from dcpinspect.streams import record_numbers as k
+from dcpinspect.streams import words as w
+from dcpinspect.streams.lookup import clear
+from dcpinspect.streams.records import LEAST, Anomalies, Message, MessageRow, Messages, RowCounts, Snapshots, Stream, Streams
+from dcpinspect.streams.seqnos import is_beside
+
+
+class KeyEvent(Struct[T]):
+    """What an event of a document or collection says besides its message."""
+
+    message: T = number("Number of the message.")
+    key: T = number("Hash of collection and key, -1 if part of it is not in the capture.")
+    cas: T = number("Its CAS, biased.")
+    collection: T = number("Its collection, -1 if unknown.")
+    prepared: T = number("Seqno of the prepare that it completes, biased.")
+    event: T = number("What a system event tells.")
+    uid: T = number("Uid of the manifest, biased.")
+    has_uid: T = number("It has one.")
+    is_outside: T = number("The request names collections, and not this one.")
+    slot: T = number("The kernel writes: the slot that its key wants.")
+    entry: T = number("The kernel writes: its entry, or -1 where there may be none yet.")
+
+
+class KeyEvents(KeyEvent[Ints], StructRows[KeyEvent]):
+    """The events of a batch."""
+
+
+class KeyRow(Struct[T]):
+    """What is known of a key of a stream, of a collection, or of the stream itself."""
+
+    stream: T = number("The stream.")
+    key: T = number("A hash; OF_STREAM and below for the stream itself and for collections.")
+    row: T = number("Row of the latest event.")
+    snapshot: T = number("Snapshot of the latest change; of a collection, what became of it: NEW and those after it.")
+    seqno: T = number("Seqno of that, biased.")
+    cas: T = number("CAS of that, biased; of the stream itself, the uid of its manifest.")
+    prepared: T = number(
+        "Seqno of the prepare that is pending, biased, LEAST for none; of the stream itself, of the latest prepare without a key."
+    )
+    at: MessageRow[T] = nested(MessageRow, "The event that ``seqno`` or ``cas`` is of.")
+
+
+class KeyRows(KeyRow[Ints], StructRows[KeyRow]):
+    """The entries of a reading."""
+
+
+class KeyFill(Struct[T]):
+    """How full the entries are."""
+
+    used: T = number("Entries in use.")
+    forgotten: T = number("Row of the latest event that was forgotten, or -1.", reset=-1)
+    has_said: T = number("That has been said.")
+
+
+class KeyTables(Tables):
+    """The tables that the kernel works on."""
+
+    events: KeyEvents
+    messages: Messages
+    streams: Streams
+    snapshots: Snapshots
+    anomalies: Anomalies
+    counts: RowCounts
+    entries: KeyRows
+    slots: Ints
+    """Number of the entry in each slot, by hash; -1 for none."""
+    marks: KeyFill
+    seed: int
+    """Secret start of hashes: clients choose keys, but must not be able to choose which keys collide."""
+
+
+OF_STREAM, OF_COLLECTION = -2, -3
+NEW, BEGUN, OVER, TOLD = range(-1, 3)
+
+ROOM = 8
+"""Number of free entries, and of free rows for anomalies, that is enough for any one event."""
+
+AT_ONCE = 64
+"""Number of events whose entries are looked up together."""
+
+BEGIN_COLLECTION, END_COLLECTION, MODIFY_COLLECTION = 0, 1, 5
+FIRST_COLLECTION = 8
+"""The first id for collections of users: lower ids are the default collection's and the server's own."""
+
+
+@inline
+def slot_of(stream: int, key: int, seed: int, slots: int) -> int:
+    """Returns the slot where the search for an entry begins. Products stay below 2^63, so both forms of a kernel agree."""
+    mixed = (key & 0x7FFFFFFF) * 0x2545F491 + ((key >> 31) & 0x7FFFFFFF)
+    mixed = (mixed ^ (mixed >> 29) ^ seed) & 0x7FFFFFFF
+    mixed = mixed * 0x1B873593 + (stream & 0x7FFFFFFF) * 0x4F6CDD1D
+    mixed = (mixed ^ (mixed >> 32)) & 0x7FFFFFFF
+    mixed = mixed * 0x2C1B3C6D
+    return int((mixed ^ (mixed >> 17)) & (slots - 1))
+
+
+@inline
+def entry_of(tables: KeyTables, stream: int, key: int, row: int) -> int:
+    """Returns the number of the entry for a key of a stream; adds the entry if it is new."""
+    return int(entry_from(tables, slot_of(stream, key, tables.seed, len(tables.slots)), stream, key, row))
+
+
+@inline
+def entry_from(tables: KeyTables, slot: int, stream: int, key: int, row: int) -> int:
+    """Returns the number of the entry for a key of a stream, searched from slot ``slot``; adds the entry if it is new."""
+    while tables.slots[slot] >= 0:
+        entry = tables.entries[tables.slots[slot]]
+        if entry.key == key and entry.stream == stream:
+            entry.row = row
+            return int(tables.slots[slot])
+        slot = (slot + 1) & (len(tables.slots) - 1)
+    h = tables.marks.used
+    tables.marks.used = h + 1
+    tables.slots[slot] = h
+    entry = tables.entries[h]
+    entry.stream = stream
+    entry.key = key
+    entry.row = row
+    entry.snapshot = NEW
+    entry.seqno = LEAST
+    entry.cas = LEAST
+    entry.prepared = LEAST
+    clear(entry.at)
+    return int(h)
+
+
+@inline
+def look_up(tables: KeyTables, start: int, end: int) -> None:
+    """Looks up the entries of the keys of some events.
+
+    Nearly every slot and entry is far away in memory. Here the processor waits for many of them at once; ``follow_keys`` would wait for one
+    after the other.
+    """
+    for e in range(start, end):
+        event = tables.events[e]
+        event.slot = slot_of(tables.messages[event.message].stream, event.key, tables.seed, len(tables.slots))
+        event.entry = tables.slots[event.slot]
+    for e in range(start, end):
+        event = tables.events[e]
+        if event.entry >= 0:
+            entry = tables.entries[event.entry]
+            if entry.key != event.key or entry.stream != tables.messages[event.message].stream:
+                event.entry = -1
+
+
+@kernel("void(KeyTables)")
+def refill_entries(tables: KeyTables) -> None:
+    """Enters the used entries into empty slots."""
+    for h in range(tables.marks.used):
+        entry = tables.entries[h]
+        slot = slot_of(entry.stream, entry.key, tables.seed, len(tables.slots))
+        while tables.slots[slot] >= 0:
+            slot = (slot + 1) & (len(tables.slots) - 1)
+        tables.slots[slot] = h
+
+
+@inline
+def tell(tables: KeyTables, code: int, message: Message, h: int, a: int, b: int) -> None:
+    """Writes an anomaly: an event breaks the protocol, or contradicts entry ``h``, if ``h`` is not -1."""
+    e = tables.counts.anomalies
+    tables.counts.anomalies = e + 1
+    anomaly = tables.anomalies[e]
+    anomaly.code = code
+    anomaly.connection = message.connection
+    anomaly.direction = message.direction
+    anomaly.stream = message.stream
+    anomaly.a = a
+    anomaly.b = b
+    anomaly.snapshot = message.snapshot
+    anomaly.place = message.place
+    if h >= 0:
+        anomaly.other = tables.entries[h].at
+    else:
+        clear(anomaly.other)
+
+
+@inline
+def remembers_all(tables: KeyTables, stream: Stream) -> bool:
+    """Returns whether no event of the stream was forgotten."""
+    return bool(tables.marks.forgotten < stream.opened.row)
+
+
+@inline
+def on_collection(tables: KeyTables, message: Message, collection: int, h: int) -> None:
+    """Handles an event in a collection whose entry is ``h``; nothing of its stream was lost."""
+    entry, stream = tables.entries[h], tables.streams[message.stream]
+    if entry.snapshot == OVER and message.seqno > entry.seqno:
+        tell(tables, w.AFTER_COLLECTION_END, message, h, collection, entry.seqno)
+    elif entry.snapshot == NEW:
+        request = stream.request
+        from_zero = request.form > 0 and request.start == LEAST and request.flags & FROM_LATEST == 0
+        # in a snapshot from disk, a later end of the collection, behind this snapshot, may have replaced its beginning
+        is_memory = message.snapshot >= 0 and tables.snapshots[message.snapshot].flags & DISK == 0
+        if from_zero and is_memory and remembers_all(tables, stream):
+            tell(tables, w.UNKNOWN_COLLECTION, message, -1, collection, 0)
+        entry.snapshot = TOLD
+
+
+@inline
+def on_completion(tables: KeyTables, message: Message, event: KeyEvent, h: int, is_certain: bool) -> None:
+    """Handles an event that commits or aborts a prepare of the key of entry ``h``. ``is_certain``: nothing of its stream was lost."""
+    keyless = tables.entries[entry_of(tables, message.stream, OF_STREAM, message.place.row)].prepared
+    entry, prepared = tables.entries[h], event.prepared
+    if entry.prepared == prepared:
+        entry.prepared = LEAST
+        return
+    if not is_certain or message.snapshot < 0:
+        return
+    snapshot, stream = tables.snapshots[message.snapshot], tables.streams[message.stream]
+    if snapshot.flags & (MEMORY | DISK) != MEMORY:
+        return
+    # the prepare need not have been shown if the client had it, if it came from disk, or if the capture lacks its key
+    request = stream.request
+    is_covered = request.form == 0 or prepared <= request.start or prepared <= snapshot.disk_end or prepared <= keyless
+    if not is_covered and request.flags & FROM_LATEST == 0 and remembers_all(tables, stream):
+        tell(tables, w.COMMIT_WITHOUT_PREPARE, message, -1, message.seqno, prepared)
+
+
+@inline
+def on_change(tables: KeyTables, message: Message, cas: int, h: int) -> None:
+    """Handles an event that changes the document of entry ``h``; ``cas`` is LEAST if the event has none."""
+    entry, seqno, n = tables.entries[h], message.seqno, message.snapshot
+    if n >= 0 and is_beside(tables.snapshots[n], seqno):
+        n = -1  # the fault is the seqno, not that the key comes twice
+    is_ordered = message.standing & k.IS_SUSPENDED == 0  # nothing was lost since the marker
+    if is_ordered and n >= 0 and entry.snapshot == n and seqno != entry.seqno:
+        snapshot = tables.snapshots[n]
+        # if seqnos go backwards, the order is the fault
+        is_in_order = seqno > entry.seqno or snapshot.layout == k.OSO_LAYOUT
+        if is_in_order and snapshot.flags & MAY_REPEAT == 0 and snapshot.is_merged == 0:
+            tell(tables, w.DUPLICATE_KEY, message, h, entry.seqno, seqno)
+    entry.snapshot = n
+    if seqno > entry.seqno:
+        if is_ordered and LEAST < cas < entry.cas:
+            tell(tables, w.CAS_REGRESS, message, h, entry.cas, cas)
+        entry.seqno = seqno
+        entry.at = message.place
+        if cas > LEAST:
+            entry.cas = cas
+
+
+@inline
+def on_system_event(tables: KeyTables, message: Message, event: KeyEvent, in_oso: bool) -> None:
+    """Handles a system event: a collection or scope comes or goes."""
+    row = message.place.row
+    if event.has_uid and not in_oso:
+        h = entry_of(tables, message.stream, OF_STREAM, row)
+        entry = tables.entries[h]
+        if event.uid < entry.cas and message.standing & k.IS_SUSPENDED == 0:
+            tell(tables, w.MANIFEST_BACKWARDS, message, h, event.uid, entry.cas)
+        entry.cas = event.uid
+        entry.at = message.place
+    event_id = event.event
+    if event.collection < 0 or (event_id != BEGIN_COLLECTION and event_id != END_COLLECTION and event_id != MODIFY_COLLECTION):
+        return
+    collection_entry = tables.entries[entry_of(tables, message.stream, OF_COLLECTION - event.collection, row)]
+    if collection_entry.snapshot == NEW or message.seqno > collection_entry.seqno:
+        collection_entry.snapshot = OVER if event_id == END_COLLECTION else BEGUN
+        collection_entry.seqno = message.seqno
+        collection_entry.at = message.place
+
+
+@inline
+def on_document(tables: KeyTables, message: Message, event: KeyEvent, is_certain: bool) -> None:
+    """Handles an event of a document."""
+    row = message.place.row
+    if event.is_outside:
+        tell(tables, w.OUTSIDE_FILTER, message, -1, event.collection, 0)
+    if event.collection >= FIRST_COLLECTION and is_certain:
+        on_collection(tables, message, event.collection, entry_of(tables, message.stream, OF_COLLECTION - event.collection, row))
+    if event.key < 0:
+        if message.kind == k.PREPARE:
+            entry = tables.entries[entry_of(tables, message.stream, OF_STREAM, row)]
+            entry.prepared = max(entry.prepared, message.seqno)
+        return
+    h = event.entry
+    if h < 0:
+        h = entry_from(tables, event.slot, message.stream, event.key, row)
+    tables.entries[h].row = row
+    if message.kind == k.PREPARE:
+        tables.entries[h].prepared = message.seqno
+    elif message.kind != k.EVENT:
+        on_completion(tables, message, event, h, is_certain)
+    if message.kind == k.EVENT or message.kind == k.COMMIT:
+        on_change(tables, message, event.cas, h)
+
+
+@kernel("int64(int64, KeyTables)")
+def follow_keys(start: int, tables: KeyTables) -> int:
+    """Handles events from number ``start`` on; returns the number of the first one not handled, for want of room in a table, or their
+    count."""
+    looked_up = start
+    for e in range(start, len(tables.events)):
+        if e == looked_up:
+            looked_up = min(e + AT_ONCE, len(tables.events))
+            look_up(tables, e, looked_up)
+        if len(tables.entries) - tables.marks.used < ROOM or len(tables.anomalies) - tables.counts.anomalies < ROOM:
+            return e
+        event = tables.events[e]
+        message = tables.messages[event.message]
+        in_oso = message.snapshot >= 0 and tables.snapshots[message.snapshot].layout == k.OSO_LAYOUT
+        is_certain = message.standing & k.IS_SUSPENDED == 0 and not in_oso and message.standing & k.IS_WHOLE != 0
+        if tables.marks.forgotten >= 0 and tables.marks.has_said == 0:
+            tables.marks.has_said = 1
+            tell(tables, w.KEYS_UNCHECKED, message, -1, len(tables.entries), 0)
+        if message.kind == k.SYSTEM_EVENT:
+            on_system_event(tables, message, event, in_oso)
+        else:
+            on_document(tables, message, event, is_certain)
+    return len(tables.events)

@@ -1,0 +1,230 @@
+"""Failover logs as servers told them: whose history each one is, and which client knew it when."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.conversation import Conversation
+from dcpinspect.streams.grouping import VBUCKET_BITS, NameNumbers
+from dcpinspect.streams.records import Streams
+from dcpinspect.streams.server_reports import LOG, At, Reports
+from dcpinspect.streams.session import Session
+from dcpinspect.streams.tcp_facts import Link
+from dcpinspect.streams.verdicts import failover_entries
+from dcpinspect.streams.visibility import Visibility
+
+Table = npt.NDArray[np.int64]
+
+Origin = tuple[str, str]
+"""Names the source of vbuckets: the server's address, and the bucket as far as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLog:
+    """A failover log in an answer."""
+
+    entries: tuple[tuple[int, int], ...]
+    """(uuid, seqno) of each branch, newest first; empty where part of the log is not in the capture."""
+    connection: int
+    at: At
+
+    def newest_below(self, seqno: int) -> int | None:
+        """Returns the uuid of the newest branch that began at or below a seqno."""
+        return max((entry for entry in self.entries if entry[1] <= seqno), key=lambda entry: entry[1], default=(None, 0))[0]
+
+    def has(self, uuid: int) -> bool:
+        """Returns whether the log names a branch."""
+        return any(log_uuid == uuid for log_uuid, _ in self.entries)
+
+
+def told_at(log: KnownLog) -> tuple[int, int]:
+    """Returns the key that sorts logs. Rows alone do not: a hole holds back the messages that follow it."""
+    return log.at.time_ns, log.at.row
+
+
+def origin_of(link: Link, session: Session, sight: Visibility) -> Origin:
+    """Returns the origin of a connection; connections of one origin speak of the same vbuckets.
+
+    If the selection of a bucket may have been missed, the connection is an origin of its own.
+    """
+    if session.bucket is not None:
+        return link.server, f"bucket {session.bucket}"
+    return link.server, "" if sight.is_complete_so_far(link.number) else f"connection {link.number}"
+
+
+class LogsInOrder(Sequence[KnownLog]):
+    """Failover logs in the order in which they were told; each is made when it is looked at."""
+
+    def __init__(self, logs: FailoverLogs, rows: Table, part_of: tuple[LogsInOrder, int] | None = None) -> None:
+        """``part_of``: what these were taken from, and the place where they begin in it."""
+        self._logs, self._rows = logs, rows
+        self._whole, self._begin = part_of or (self, 0)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> KnownLog: ...
+    @overload
+    def __getitem__(self, index: slice) -> LogsInOrder: ...
+    def __getitem__(self, index: int | slice) -> KnownLog | LogsInOrder:
+        if not isinstance(index, slice):
+            return self._logs.log(int(self._rows[index]))
+        begin, end, _ = index.indices(len(self))
+        return LogsInOrder(self._logs, self._rows[begin:end], (self._whole, self._begin + begin))
+
+    @property
+    def first(self) -> int:
+        """Place of the first log in ``FailoverLogs.told``."""
+        return int(self._rows[0])
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether the branches of all these logs are in the capture."""
+        before = self._whole._unread_before
+        return bool(before[self._begin] == before[self._begin + len(self)])
+
+    @cached_property
+    def _unread_before(self) -> Table:
+        """How many logs before each place, and in all, are not whole in the capture."""
+        return np.concatenate(([0], np.cumsum(self._logs.are_unread[self._rows])))
+
+    def place(self, time_ns: int, row: int, side: Literal["left", "right"] = "right") -> int:
+        """Returns how many logs were told before a message; "right": those in the message count too."""
+        places = self._logs.told.place
+        find = bisect_right if side == "right" else bisect_left
+        return find(self._rows, (time_ns, row), key=lambda log: (places.time[log], places.row[log]))
+
+
+class FailoverLogs:
+    """All failover logs of a reading."""
+
+    def __init__(self, streams: Streams, sight: Visibility, conversation: Conversation, links: Sequence[Link]) -> None:
+        sessions, reports = conversation.sessions, conversation.reports
+        self.origins: Mapping[int, Origin] = {link.number: origin_of(link, sessions.get(link.number) or Session(), sight) for link in links}
+        """The origin of each connection, by number of the connection."""
+        self._streams, self._raw = streams, conversation.logs
+        self._entries: dict[int, tuple[tuple[int, int], ...]] = {-1: ()}
+        self._uuids: dict[int, frozenset[int]] = {}
+        self._latest: dict[int, dict[int, int]] = {}  # by the first log of a vbucket on a server: the last log with a branch
+        reported = reports[reports.kind == LOG]
+        answered = np.concatenate(
+            (np.flatnonzero(streams.log >= 0), np.flatnonzero((streams.log < 0) & (streams.status == Status.SUCCESS)))
+        )
+        both = (answered, streams), (np.arange(len(reported)), reported)
+        connection, vbucket = (np.concatenate([getattr(table, name)[rows] for rows, table in both]) for name in ("connection", "vbucket"))
+        places = streams.answered, reported.place
+        time, row = (
+            np.concatenate([getattr(table, name)[rows] for (rows, _), table in zip(both, places, strict=True)]) for name in ("time", "row")
+        )
+        self._names = NameNumbers(self.origins, 1 + max([int(connection.max(initial=0)), *self.origins]))
+        key = self.key(connection, vbucket)
+        order = np.lexsort((row, time, key))
+        order = order[key[order] >= 0]
+        self.told = Reports.zeros(len(order))
+        """The logs, sorted by server, by vbucket, and by when they were told."""
+        is_answer = order < len(answered)
+        answered_streams, reported_rows = answered[order[is_answer]], order[~is_answer] - len(answered)
+        self.told[~is_answer] = reported[reported_rows]
+        for name in ("connection", "vbucket", "log"):
+            self.told.array[name][is_answer] = getattr(streams, name)[answered_streams]
+        self.told.array["place"][is_answer] = streams.array["answered"][answered_streams]
+        self._keys = key[order]
+
+    def key(self, connection: Table, vbucket: Table) -> Table:
+        """Returns one number for the vbucket of a connection's server; negative if the server is not known."""
+        return self._names.of[connection] << VBUCKET_BITS | vbucket
+
+    def entries(self, log: int) -> tuple[tuple[int, int], ...]:
+        """Returns the branches of a log by its number."""
+        if log not in self._entries:
+            self._entries[log] = tuple(failover_entries(self._raw[log]))
+        return self._entries[log]
+
+    def log(self, number: int) -> KnownLog:
+        """Returns the log at this place of ``told``."""
+        row = self.told[number]
+        return KnownLog(self.entries(int(row.log)), int(row.connection), At.of(row.place))
+
+    def everything(self) -> Iterator[tuple[int, KnownLog]]:
+        """Yields every log, with its vbucket first."""
+        for number, vbucket in enumerate(self.told.vbucket.tolist()):
+            yield vbucket, self.log(number)
+
+    def names(self, vbucket: int, uuid: int) -> bool:
+        """Returns whether any log of a vbucket, on whatever server, has a branch."""
+        if vbucket not in self._uuids:
+            logs = np.unique(self.told.log[self.told.vbucket == vbucket]).tolist()
+            self._uuids[vbucket] = frozenset(log_uuid for log in logs for log_uuid, _ in self.entries(log))
+        return uuid in self._uuids[vbucket]
+
+    def vbuckets_of(self, uuid: int) -> tuple[int, ...]:
+        """Returns the vbuckets in whose logs, on whatever server, a branch is. A branch is of one vbucket: its uuid is a random number."""
+        return self._vbuckets.get(uuid, ())
+
+    @cached_property
+    def _vbuckets(self) -> Mapping[int, tuple[int, ...]]:
+        vbuckets_of_uuid: dict[int, dict[int, None]] = {}
+        for pair in np.unique(self.told.log << VBUCKET_BITS | self.told.vbucket).tolist():
+            for uuid, _ in self.entries(pair >> VBUCKET_BITS):
+                vbuckets_of_uuid.setdefault(uuid, {})[pair & (1 << VBUCKET_BITS) - 1] = None
+        return {uuid: tuple(sorted(vbuckets)) for uuid, vbuckets in vbuckets_of_uuid.items()}
+
+    @cached_property
+    def are_unread(self) -> Mask:
+        """Whether part of a log is not in the capture, for each place of ``told``."""
+        log = self.told.log
+        distinct_logs = np.unique(log)
+        is_unread: Mask = np.array([not self.entries(log_number) for log_number in distinct_logs.tolist()], dtype=np.bool_)[
+            np.searchsorted(distinct_logs, log)
+        ]
+        return is_unread
+
+    def names_after(self, stream: int, uuid: int) -> bool:
+        """Returns whether a log that came after the answer of a stream, of its vbucket and on its server, has a branch."""
+        logs = self.of(stream)
+        if not logs:
+            return False
+        first = logs.first
+        if first not in self._latest:
+            every = enumerate(self.told.log[first : first + len(logs)].tolist())
+            self._latest[first] = {log_uuid: position for position, log in every for log_uuid, _ in self.entries(log)}
+        return self._latest[first].get(uuid, -1) >= self._place_after(logs, stream)
+
+    def of(self, stream: int) -> LogsInOrder:
+        """Returns the logs of a stream's vbucket on its server, in the order in which they were told."""
+        row = self._streams[stream]
+        key = self.key(np.array(row.connection), np.array(row.vbucket))
+        return self._every[slice(*(int(np.searchsorted(self._keys, key, side)) for side in ("left", "right")))]
+
+    @cached_property
+    def _every(self) -> LogsInOrder:
+        return LogsInOrder(self, np.arange(len(self.told)))
+
+    def newest(self, stream: int) -> int | None:
+        """Returns the uuid of the newest branch in the log with which a stream was accepted; None without a log."""
+        log = int(self._streams.log[stream])
+        return self.entries(log)[0][0] if log >= 0 else None
+
+    def nearest(self, stream: int) -> KnownLog | None:
+        """Returns the log that tells most about a stream's answer: the next one told, else the last one before."""
+        logs = self.of(stream)
+        return logs[min(self._place_after(logs, stream), len(logs) - 1)] if logs else None
+
+    def after(self, stream: int) -> LogsInOrder:
+        """Returns the logs that came after the answer of a stream."""
+        logs = self.of(stream)
+        return logs[self._place_after(logs, stream) :]
+
+    def _place_after(self, logs: LogsInOrder, stream: int) -> int:
+        answer_place = self._streams[stream].answered
+        return logs.place(answer_place.time, answer_place.row)

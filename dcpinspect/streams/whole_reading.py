@@ -1,0 +1,46 @@
+"""What only a reading of everything knows of the streams of a part. With it, the part makes the same snapshots and gaps as the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.lazy_dataclass import dataclass
+from dcpinspect.protocol.column_types import Mask
+from dcpinspect.streams.disputes import Comparison
+from dcpinspect.streams.gaps import Extra, GapName
+from dcpinspect.streams.records import Gaps
+
+Table = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class OfWhole:
+    """Facts from the reading of everything, under the numbers that connections and streams have in the part."""
+
+    connections: Table
+    """Number in the whole of each connection."""
+    is_copy: Mask
+    """True for connections that show what another one shows: their rows do not count."""
+    replicas: Mask
+    """True for streams of vbuckets that their server has as a replica."""
+    lacks_history: Mask
+    """True for streams to a bucket of which some known collection keeps no history."""
+    resumed: Sequence[Extra]
+    """Gaps at the beginning of resumed streams."""
+    told: Mapping[GapName, Comparison]
+    """What other streams tell of gaps, by names of the gaps."""
+
+    def told_of(self, gaps: Gaps, unordered: Gaps) -> dict[int, Comparison]:
+        """Returns what other streams tell by number of the gap; gaps inside OSO snapshots count down from -1."""
+        comparisons: dict[int, Comparison] = {}
+        rows = np.array([row for _, row, _ in self.told], dtype=np.int64)
+        for table, is_unordered in ((gaps, False), (unordered, True)):
+            for number in np.flatnonzero(np.isin(table.ends.row, rows)).tolist():
+                gap = table[number]
+                tale = self.told.get((int(gap.stream), int(gap.ends.row), int(gap.after)))
+                if tale is not None:
+                    comparisons[-1 - number if is_unordered else number] = tale
+        return comparisons

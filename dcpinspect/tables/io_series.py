@@ -1,0 +1,110 @@
+"""Messages and bytes by command over time, in spans of equal length; the length is chosen from the messages if none is given."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.errors import UsageError
+from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
+from dcpinspect.tables.column_kinds import Column
+from dcpinspect.tables.message_statistics import command_name, command_of, command_side
+from dcpinspect.tables.messages import SIDES, MessageBatch
+from dcpinspect.tables.record_tables import ColumnValues, Records, RecordTable
+
+_C = Column
+
+IO = RecordTable(
+    "io",
+    (
+        _C("time", "time", "begin of the span"),
+        _C("relative_ns", "i64", "the same, in nanoseconds since the first packet"),
+        _C("interval_ns", "i64", "length of the span in nanoseconds"),
+        _C("name", "text", "command"),
+        _C("side", "word", "whether requests or responses are counted", SIDES),
+        _C("messages", "i64", "messages in the span"),
+        _C("bytes", "i64", "their bytes"),
+    ),
+)
+"""A row for each span and command with at least one message."""
+
+MOST = 1_000_000
+"""Greatest number of rows."""
+ROWS = 50
+"""Greatest number of spans if no length is given; there are at least about 20."""
+_FINEST_NS = 1_000
+_CODES = 1 << 10
+
+
+class Intervals:
+    """Counts the messages that it is fed with."""
+
+    def __init__(self, interval_ns: int | None) -> None:
+        """``interval_ns``: length of a span; None chooses 1, 2 or 5 of a unit, so that the messages lie in at most ``ROWS`` spans."""
+        self._is_chosen = interval_ns is None
+        self._unit_ns = _FINEST_NS if interval_ns is None else interval_ns
+        self.origin_ns = 0
+        self._keys: npt.NDArray[np.int64] = np.empty(0, np.int64)  # combined number of span and command
+        self._sums: npt.NDArray[np.int64] = np.empty((0, 2), np.int64)
+
+    def feed(self, batch: MessageBatch, rows: RowNumbers) -> None:
+        """Counts these messages of a batch. Raises UsageError for an interval that makes too many rows."""
+        if not len(rows):
+            return
+        decoded, self.origin_ns = batch.decoded, batch.origin_ns
+        command = command_of(decoded.opcode[rows], decoded.is_response[rows], decoded.is_server[rows])
+        since = batch.time_ns[rows] - batch.origin_ns
+        while self._is_chosen and self._reach(since) > 10 * ROWS:
+            self._coarsen(10)
+        span = since // self._unit_ns
+        keys, key_index = np.unique(np.concatenate((self._keys, span * _CODES + command)), return_inverse=True)
+        if len(keys) > MOST:
+            raise UsageError(f"--interval: more than {MOST:,} rows; take a longer one")
+        sums = np.zeros((len(keys), 2), np.int64)
+        new = np.stack((np.ones(len(rows), np.int64), batch.length[rows]), axis=1)
+        np.add.at(sums, key_index.reshape(-1), np.concatenate((self._sums, new)))
+        self._keys, self._sums = keys, sums
+
+    @property
+    def messages(self) -> int:
+        """Number of messages that were counted."""
+        return int(self._sums[:, 0].sum())
+
+    @property
+    def interval_ns(self) -> int:
+        """Length of a span; after this was read, no more messages may be counted."""
+        reach = self._reach(self._keys // _CODES * self._unit_ns)
+        if self._is_chosen:
+            self._coarsen(next(step for step in (1, 2, 5, 10) if reach <= step * ROWS))
+            self._is_chosen = False
+        return self._unit_ns
+
+    def _reach(self, since: npt.NDArray[np.int64]) -> int:
+        """Returns the number of spans from the first message to the last, of the counted ones and those ``since`` the start."""
+        spans = np.concatenate((self._keys // _CODES, since // self._unit_ns))
+        return int(spans.max() - spans.min()) + 1 if len(spans) else 0
+
+    def _coarsen(self, times: int) -> None:
+        """Makes each span ``times`` as long."""
+        self._unit_ns *= times
+        spans, commands = self._keys // _CODES // times, self._keys % _CODES
+        self._keys, key_index = np.unique(spans * _CODES + commands, return_inverse=True)
+        sums = np.zeros((len(self._keys), 2), np.int64)
+        np.add.at(sums, key_index.reshape(-1), self._sums)
+        self._sums = sums
+
+    def records(self) -> Records:
+        """Returns the counts in order of time."""
+        interval_ns = self.interval_ns
+        span, command = self._keys // _CODES, self._keys % _CODES
+        relative = span * interval_ns
+        columns: dict[str, ColumnValues] = {
+            "time": NumberColumn(self.origin_ns + relative),
+            "relative_ns": NumberColumn(relative),
+            "interval_ns": NumberColumn(np.full(len(span), interval_ns)),
+            "name": [command_name(code) for code in command.tolist()],
+            "side": [command_side(code) for code in command.tolist()],
+            "messages": NumberColumn(self._sums[:, 0]),
+            "bytes": NumberColumn(self._sums[:, 1]),
+        }
+        return Records(IO, columns, len(span))

@@ -1,0 +1,247 @@
+"""The fourth view: what is wrong, with what each finding means, what to do, and the messages that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.record import finding_records
+from dcpinspect.findings.registry import RULES
+from dcpinspect.output.render.finding_text import report_lines
+from dcpinspect.output.render.message_lines import counted
+from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
+from dcpinspect.tui.connection_list import talks
+from dcpinspect.tui.export_choices import Choice, messages, table
+from dcpinspect.tui.finding_about import AROUND, about, in_words
+from dcpinspect.tui.finding_list import FindingList
+from dcpinspect.tui.marked import rows_of
+from dcpinspect.tui.results import Results
+from dcpinspect.tui.strips import LineView
+from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.view import Host, Spot, View
+
+
+class FindingsView(View):
+    """A list of findings, and below a title the full text about one of them."""
+
+    def __init__(self, host: Host, glyphs: Glyphs) -> None:
+        super().__init__(id="findings")
+        self.host = host
+        self._glyphs = glyphs
+        self.list = FindingList(glyphs, id="finding-list")
+        self.others: Sequence[int] = ()
+        """Numbers of all findings about the message that the user came from."""
+        self._scrolled, self._about = VerticalScroll(id="finding-about"), Static(id="finding-about-text")
+        self._evidence: tuple[Finding | None, RowNumbers] = (None, NO_ROWS)
+
+    def compose(self) -> ComposeResult:
+        """Yields the widgets of the view."""
+        yield self.list
+        with self._scrolled:
+            yield self._about
+
+    @property
+    def keyboard(self) -> FindingList:
+        """The list, which gets the focus."""
+        return self.list
+
+    def take_up(self, results: Results) -> None:
+        """Shows the findings so far."""
+        names = {one.number: one.words for one in talks(results)}
+        self.list.show(results.findings, names, is_final=self.host.inspection.state != "reading")
+
+    @on(LineView.Moved)
+    def arrive(self) -> None:
+        """Shows the full text about the finding under the cursor."""
+        if not self.display or not self.is_mounted:
+            return
+        one = self.list.shown
+        self._about.update(self._text(width=self._scrolled.scrollable_content_region.width))
+        self._scrolled.border_title = "" if one is None else f"{self._glyphs.of(one.severity)} {one.rule}"
+        self._scrolled.set_classes("" if one is None else one.severity)
+        self._scrolled.scroll_to(y=0, animate=False, immediate=True)
+        # the list has what it needs, and at most half of the screen
+        self.list.styles.height = max(3, min(self.list.lines, self.size.height // 2))
+
+    def _text(self, **form: Any) -> Text:
+        shown = self.evidence[max(0, self.chosen - 2 * AROUND) : self.chosen + 2 * AROUND + 1]
+        told = in_words(self.host.inspection.store, shown.tolist())
+        records = self.host.inspection.results.records.get("rollbacks")
+        return about(self.list.shown, self._glyphs, self.evidence, self.chosen, self.list.findings, told, records, **form)
+
+    def on_resize(self) -> None:
+        """Wraps the text to the new width."""
+        self.call_after_refresh(self.arrive)
+
+    def _vbucket(self, one: Finding, row: int | None) -> int | None:
+        """Returns the vbucket whose timeline shows a message of a finding; None if the finding is about no vbucket."""
+        store = self.host.inspection.store
+        if row is not None and store.first_row <= row <= store.rows:
+            own = store.numbers([row], ("vbucket",))[0].at(0)
+            if own in one.vbuckets:
+                return own
+        case = next((case for case in one.each if any(place.row == row for place in case.places)), one)
+        return case.vbuckets[0] if case.vbuckets else None
+
+    def choose(self, number: int, *, row: int = 0, vbucket: int | None = None) -> None:
+        """Selects a finding, and in its evidence the message ``row``, or the first message of ``vbucket``."""
+        self.list.select(number)
+        is_it = self.evidence == row if vbucket is None else np.isin(self.evidence, self.host.inspection.store.of_vbucket(vbucket))
+        self.list.evidence = int(np.argmax(is_it)) if is_it.any() else None
+        self.arrive()
+
+    @property
+    def evidence(self) -> RowNumbers:
+        """Rows of all messages that show the finding under the cursor, rising."""
+        one = self.list.shown
+        if self._evidence[0] is not one:
+            self._evidence = one, NO_ROWS if one is None else rows_of(one)
+        return self._evidence[1]
+
+    @property
+    def chosen(self) -> int:
+        """Place of the chosen message in the evidence; at first that of the message that shows the finding best."""
+        one, at = self.list.shown, self.list.evidence
+        if at is None:
+            at = int(np.searchsorted(self.evidence, one.places[0].row)) if one is not None and one.places else 0
+        return max(0, min(at, len(self.evidence) - 1))
+
+    @property
+    def row(self) -> int | None:
+        """Row of the chosen message of the evidence."""
+        rows = self.evidence
+        return int(rows[self.chosen]) if len(rows) else None
+
+    def spot(self) -> Spot:
+        """Returns which finding and which message of its evidence are shown."""
+        return Spot("findings", finding=self.list.finding, top=self.chosen)
+
+    def restore(self, spot: Spot) -> None:
+        """Restores what ``spot`` has saved."""
+        if spot.finding is not None and spot.finding < len(self.list.findings):
+            self.list.select(spot.finding)
+            self.list.evidence = spot.top
+            self.arrive()
+
+    @on(LineView.Opened)
+    def _opened(self) -> None:
+        one = self.list.shown
+        if one is not None and self.row is not None:
+            self.host.to_row(self.row, *FIELDS.get(one.rule, ()))
+        else:
+            self.host.say("choose a finding" if one is None else "this finding has no single message")
+
+    def action_open(self) -> None:
+        """Goes to the chosen message of the finding under the cursor."""
+        self.list.action_open()
+
+    def action_bad(self, back: bool = False) -> None:
+        """Moves to the next error or warning, or to the one before."""
+        if not self.list.bad(back=back):
+            self.host.say("no other error or warning")
+
+    def action_near(self, steps: int) -> None:
+        """Chooses the next message of the evidence, or the one before."""
+        if self.list.shown is not None:
+            last = max(0, len(self.evidence) - 1)
+            self.list.evidence = min(max(self.chosen + steps, 0), last)
+            self.arrive()
+
+    def action_display(self) -> None:
+        """Switches between order by cause and order by connection."""
+        self.list.next_order()
+
+    def action_vbucket(self) -> None:
+        """Goes to the timeline of the vbucket, at the message that shows the finding."""
+        one = self.list.shown
+        vbucket = None if one is None else self._vbucket(one, self.row)
+        if one is not None and vbucket is not None:
+            self.host.to_vbucket(vbucket, row=self.row or 0)
+        else:
+            self.host.say("this finding is not about a vbucket")
+
+    def action_mark(self) -> None:
+        """Marks the chosen message of the evidence, or removes its mark."""
+        if self.row is not None:
+            self.host.mark(self.row)
+
+    def exports(self) -> Sequence[Choice]:
+        """Returns the choices to export the findings, and the messages of the finding under the cursor."""
+        inspection, one = self.host.inspection, self.list.shown
+        found = inspection.results.findings
+        offered = []
+        if found:
+            records = finding_records(found, RULES, inspection.files)
+            lines = partial(report_lines, found, inspection.files, lambda text, _: text, with_effects=True)
+            offered.append(table(f"the {counted(len(found), 'finding')}", "findings", records, lines))
+        if one is not None and len(self.evidence):
+            rows = self.evidence
+            offered.append(
+                messages(f"the {counted(len(rows), 'message')} that show{'s' * (len(rows) == 1)} this one", inspection, lambda: rows)
+            )
+        return offered
+
+    def action_finding(self) -> None:
+        """Selects the next finding about the message that the user came from."""
+        if self.list.finding in self.others and len(self.others) > 1:
+            self.list.select(self.others[(self.others.index(self.list.finding) + 1) % len(self.others)])
+        else:
+            self.host.say("no other finding about the message you came from")
+
+    def action_by_this(self, how: str = "") -> None:
+        """Hides all findings of the rule."""
+        if not how:
+            self.host.say("= filters messages; here ! hides all findings of a rule")
+        elif self.list.shown is not None:
+            self.list.hide(self.list.shown.rule)
+
+    def leave(self) -> bool:
+        """Shows hidden findings again."""
+        return self.list.show_hidden()
+
+    def action_copy(self) -> None:
+        """Copies the full text about the finding."""
+        self.host.copy(self._text().plain)
+
+
+FIELDS: dict[str, tuple[str, ...]] = {
+    "bad-stream-range": ("start_seqno",),
+    "seqno-not-increasing": ("by_seqno",),
+    "seqno-outside-snapshot": ("by_seqno",),
+    "seqno-below-request-start": ("by_seqno",),
+    "seqno-repeated-after-advanced": ("by_seqno",),
+    "event-before-marker": ("by_seqno",),
+    "rollback": ("status", "start_seqno"),
+    "rollback-loop": ("status", "start_seqno"),
+    "rollback-not-followed": ("status", "start_seqno"),
+    "unknown-vbucket-uuid": ("vbucket_uuid",),
+    "orphaned-vbucket": ("end_reason", "start_seqno"),
+    "rollback-above-start": ("rollback_seqno",),
+    "stream-refused": ("status",),
+    "stream-end-reason": ("end_reason",),
+    "opaque-mismatch": ("opaque",),
+    "marker-range-inverted": ("start_seqno",),
+    "marker-overlap": ("start_seqno",),
+    "marker-behind": ("end_seqno",),
+    "undefined-datatype": ("datatype",),
+    "cas-zero": ("cas",),
+    "cas-ahead": ("cas",),
+    "cas-regress": ("cas",),
+    "diverging-history": ("by_seqno",),
+    "failover-log-order": ("failover_log",),
+    "control-rejected": ("key",),
+    "control-unknown-key": ("key",),
+    "json-bit-not-json": ("value",),
+    "bad-snappy": ("value",),
+    "bad-xattr-section": ("value",),
+}
+"""Fields that each rule is about; the cursor goes to the first of them that the message has."""

@@ -1,0 +1,249 @@
+"""The capture at a glance: the verdict, the findings, all vbuckets, the rate of messages, and the connections. Enter opens a part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rich.style import Style
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.widgets import Static
+
+from dcpinspect.output.render.finding_text import with_their_effects
+from dcpinspect.output.render.message_lines import counted
+from dcpinspect.output.render.verdict import verdict
+from dcpinspect.text import escape, one_line
+from dcpinspect.tui.beside import difference
+from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
+from dcpinspect.tui.finding_list import FindingList
+from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.rate import Rate
+from dcpinspect.tui.results import Results
+from dcpinspect.tui.strips import LineView
+from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.vbucket_map import VbucketMap
+from dcpinspect.tui.view import Host, Spot, View
+
+WIDE = 100
+"""Columns of the screen from which the map stands beside the chart and the connections."""
+CHART = 5
+"""Height of the chart, in lines."""
+MOST_TALKS = 6
+"""Number of connections that are shown without scrolling."""
+_BESIDE = 42
+"""Width of what stands beside a map of many vbuckets, in columns."""
+
+
+class OverviewView(View):
+    """Parts that each lead to another view."""
+
+    def __init__(self, host: Host, glyphs: Glyphs) -> None:
+        super().__init__(id="overview")
+        self.host = host
+        self._glyphs = glyphs
+        self._said, self._legend = Static(id="overview-verdict"), Static(id="overview-legend")
+        self.findings = FindingList(glyphs, is_alone=True, id="overview-findings")
+        self.map = VbucketMap(glyphs, id="overview-map")
+        self._below, self._map_side, self._beside = Container(id="overview-below"), Vertical(id="overview-map-side"), Vertical()
+        self.rate = Rate(glyphs, id="overview-rate")
+        self.connections = ConnectionList(glyphs, id="overview-connections")
+        self._parts: Sequence[LineView] = (self.findings, self.map, self.rate, self.connections)
+        self._here: LineView = self.findings
+        self._verdict_text = Text()
+        self._shown, self._shown_beside = Results(), Results()
+        self._talks: Sequence[Talk] = ()
+
+    def compose(self) -> ComposeResult:
+        """Yields the parts."""
+        yield self._said
+        yield self.findings
+        with self._below:
+            with self._map_side:
+                yield self.map
+                yield self._legend
+            with self._beside:
+                yield self.rate
+                yield self.connections
+
+    @property
+    def keyboard(self) -> LineView:
+        """The part that had the focus last."""
+        return self._here
+
+    def on_descendant_focus(self) -> None:
+        """Remembers which part has the focus now."""
+        self._here = next((part for part in self._parts if part.has_focus), self._here)
+        self._name_parts()
+
+    def take_up(self, results: Results) -> None:
+        """Shows new results if the view is shown."""
+        del results
+        if self.display:
+            self.arrive()
+
+    def arrive(self) -> None:
+        """Shows the latest results."""
+        results, inspection = self.host.inspection.results, self.host.inspection
+        beside = self._shown_beside if self.host.beside is None else self.host.beside.results
+        if not self.is_mounted or (self._shown is results and self._shown_beside is beside):
+            return
+        self._shown, self._shown_beside = results, beside
+        self._talks = talks(inspection.everything)
+        self._verdict_text = self._verdict(results)
+        self._said.update(self._verdict_text)
+        self.findings.show(results.findings, {}, is_final=inspection.state != "reading")
+        self.map.show(results)
+        self.rate.show(results, *inspection.ends)
+        self.connections.show(self._talks, inspection.connection, has_all=inspection.connection is not None)
+        self._fit()
+        self._name_parts()
+
+    @on(LineView.Moved)
+    def _name_parts(self) -> None:
+        """Writes the titles of the parts."""
+        causes, inspection = self.findings.count, self.host.inspection
+        self.findings.border_title = counted(causes, "finding") + ", the worst first" if causes else "findings"
+        number = self.map.vbucket
+        state = self.map.cells.state(number).replace("-", " ") or "not requested"
+        self._map_side.border_title = "vbuckets" + (f": vb {number} {state}" if self.map.has_focus and self.map.count else "")
+        self.rate.border_title = self.rate.words
+        alone = "" if inspection.connection is None else f"; connection {inspection.connection} is shown alone, Esc shows all"
+        self.connections.border_title = f"{counted(len(self._talks), 'connection')}{alone}"
+
+    def _verdict(self, results: Results) -> Text:
+        """Returns the verdict in plain words: what is wrong, or that nothing is. Below it stands how much was checked."""
+        causes, _ = with_their_effects(results.findings)
+        worst = next((severity for severity in ("error", "warning") if any(one.severity == severity for one in causes)), "well")
+        self._said.set_classes(worst)
+        out = Text()
+        out.append(f"{self._glyphs.error} " if worst == "error" else f"{self._glyphs.warning} " if worst == "warning" else "", "bold")
+        if results.looked is None or not results.looked.messages:
+            return out.append("no message was read" + (" so far" if self.host.inspection.state == "reading" else ""), "bold")
+        out.append(one_line(verdict(causes, results.looked)), "bold")
+        is_said = str(results.looked) in out.plain  # this sentence already says how much was checked
+        lines = [" · ".join(filter(None, ["" if is_said else str(results.looked), _when(results)]))]
+        if (beside := self.host.beside) is not None:
+            lines.append(difference(results, beside.everything, escape(os.path.basename(beside.files[0]))))
+        return out.append("".join(f"\n{line}" for line in lines), Style(bold=False, color="default"))
+
+    def on_resize(self) -> None:
+        """Fits the parts to the new size."""
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        """Gives each part the room that it needs: first the findings, then the map, the chart and the connections."""
+        width, height = self.size
+        is_wide = width >= WIDE
+        self.set_class(is_wide, "-beside")
+        said = len(self._verdict_text.wrap(self.app.console, max(10, width - 2)))
+        if height < 12:
+            said = len(self._verdict_text.split("\n")[0].wrap(self.app.console, max(10, width - 2)))
+        self._said.styles.max_height = said
+        talking = 2 + min(max(1, self.connections.count), MOST_TALKS)
+        found = 1 + min(self.findings.lines, max(4, height // 3 if is_wide else 7))
+        columns = width if not is_wide else width // 2 if self.map.cells.has_few or width < 2 * WIDE // 3 + _BESIDE else width - _BESIDE
+        legend = self.map.legend(columns - 2)
+        words = len(legend.split("\n"))
+        left = height - said - found
+        lines = self.map.needed(columns, max(1, left - 1 - words if is_wide else min(left - CHART - 1 - words, max(3, height // 5))))
+        mapped = 1 + lines + words
+        if is_wide:
+            below = min(max(left, 3), max(mapped, CHART + talking))
+            beside = below
+        else:
+            beside = min(max(0, left - mapped), CHART + talking)
+            beside = beside if beside >= CHART + 3 else CHART if beside >= CHART else 0
+            below = mapped + beside
+        self._legend.update(legend)
+        self._below.styles.height = below
+        self._map_side.styles.width, self._map_side.styles.height = (columns, below) if is_wide else ("1fr", mapped)
+        self._beside.display = self.rate.display = beside >= CHART
+        self.connections.display = beside >= CHART + 3
+        self._beside.styles.height = beside
+
+    # -- from part to part, and in ------------------------------------------------------------------------
+
+    def action_pane(self, what: str, *arguments: int) -> None:
+        """Does what the focused part does. A step beyond its first or last line moves the focus to the next part."""
+        here = self._here
+        if what == "step" and here.is_at_edge[arguments[0] > 0]:
+            place = self._parts.index(here) + (1 if arguments[0] > 0 else -1)
+            if 0 <= place < len(self._parts):
+                self._parts[place].focus()
+            return
+        action = getattr(here, f"action_{what}", None)
+        if action is not None:
+            action(*arguments)
+
+    @on(LineView.Opened)
+    def _opened(self, event: LineView.Opened) -> None:
+        if event.view is self.map:
+            self.host.to_map(self.map.vbucket)
+        elif event.view is self.rate:
+            self.host.to_time(self.rate.time_ns)
+        elif event.view is self.connections:
+            self.host.choose(self.connections.connection or None)
+        elif self.findings.finding is not None:
+            self.host.to_finding(self.findings.finding)
+
+    @property
+    def vbucket_here(self) -> int | None:
+        """Number of the vbucket under the cursor of the map; None if another part has the focus."""
+        return self.map.vbucket if self._here is self.map else None
+
+    def action_finding(self) -> None:
+        """Goes to the finding under the cursor, or to the worst finding about the vbucket under it."""
+        if self._here is self.findings and self.findings.finding is not None:
+            self.host.to_finding(self.findings.finding)
+        else:
+            super().action_finding()
+
+    def action_bad(self, back: bool = False) -> None:
+        """Moves to the next error or warning, or to the one before."""
+        part = self._here if self._here is self.map else self.findings
+        if not part.bad(back=back):
+            self.host.say("no other error or warning here")
+
+    def action_display(self) -> None:
+        """Switches the chart between messages and bytes."""
+        self.rate.next_measure()
+
+    def spot(self) -> Spot:
+        """Returns which part has the focus."""
+        return Spot("overview", top=self._parts.index(self._here))
+
+    def restore(self, spot: Spot) -> None:
+        """Restores what ``spot`` has saved."""
+        self._parts[spot.top].focus()
+
+    def legend(self) -> Sequence[str]:
+        """Returns the legend of the map."""
+        return (self.map.legend(70).plain,)
+
+
+def _when(results: Results) -> str:
+    """Returns when the capture began, and how long it lasts."""
+    table = results.records.get("connections")
+    times = [] if table is None else [time for name in ("first_time", "last_time") for time in table.values(name) if time is not None]
+    if not times:
+        return ""
+    first, last = min(times), max(times)
+    return f"{(last - first) / 1e9:,.3f} s from {datetime.fromtimestamp(first // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+MANY = 1_000_000
+"""Number of messages from which a capture is large."""
+LARGE = 100 * MANY
+"""Size of a file, in bytes, that has about so many messages."""
+
+
+def is_first(inspection: Inspection) -> bool:
+    """Whether the overview is the first view: the capture is large, or has errors or warnings."""
+    if inspection.is_live:
+        return False
+    is_large = (inspection.reading.capture.size or 0) >= LARGE or inspection.store.rows >= MANY
+    return is_large or any(one.severity != "note" for one in inspection.results.findings)

@@ -1,0 +1,457 @@
+"""The first view: the list of messages, and the fields and bytes of one message."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.timer import Timer
+
+from dcpinspect.errors import DcpInspectError
+from dcpinspect.output.render.field_table import message_title
+from dcpinspect.output.render.message_lines import TimeFormat
+from dcpinspect.protocol.message import FieldValue, Message
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.schema import BY_NAME
+from dcpinspect.text import cells, clip, escape
+from dcpinspect.tui.copying import FORMS, conversation, copied
+from dcpinspect.tui.dialogs import Choose, Prompt
+from dcpinspect.tui.divider import Divider
+from dcpinspect.tui.field_links import WORDS, Link, links_of, target
+from dcpinspect.tui.field_tree import FieldTree
+from dcpinspect.tui.filter_bar import FilterBar, by_field
+from dcpinspect.tui.filtering import Filtering
+from dcpinspect.tui.frame import Line
+from dcpinspect.tui.message_panes import MessagePanes
+from dcpinspect.tui.packet_list import PacketList
+from dcpinspect.tui.results import Results
+from dcpinspect.tui.row_search import Search
+from dcpinspect.tui.strips import room
+from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.view import Host, Spot, View
+
+REST = 0.04
+"""Seconds that the cursor rests on a row before its fields are shown."""
+ALONE = ("only-list", "only-fields", "only-bytes")
+"""Classes of the view while one pane fills it."""
+TIMES: Mapping[TimeFormat, str] = {
+    "relative": "since the first packet",
+    "delta": "since the row before that is shown",
+    "day": "of day, UTC",
+    "request": "of a response, since its request",
+}
+"""Forms of the time column, and their names."""
+LARGE = 1 << 18
+"""Size in bytes from which the fields of a message are decoded in the background."""
+COLUMNS = 64
+"""Width in columns in which the list shows everything but summaries."""
+FOLLOWED = 0.5
+"""Least number of seconds between two decoded messages while the cursor follows new messages."""
+
+
+class PacketsView(View):
+    """The list above, fields and bytes below or beside it."""
+
+    def __init__(self, host: Host, glyphs: Glyphs, bar: FilterBar) -> None:
+        super().__init__(id="packets")
+        self.host = host
+        self._inspection = host.inspection
+        self.bar = bar
+        self.list = PacketList(self._inspection, glyphs, id="packet-list")
+        self.filtering = Filtering(self.list, bar, host)
+        self.search = Search(self.list, host)
+        self.panes = MessagePanes(self._inspection, glyphs)
+        self.fields, self.bytes = self.panes.fields, self.panes.bytes
+        self.split, self._upper = Container(id="split"), Vertical(id="upper")
+        self._heading, self._beside = Line(id="list-heading"), Divider(id="list-divider")
+        self._share: float | None = None
+        """Share of the room that the list has, once the user has changed it."""
+        self._count = ""
+        self._talk = self._before = ""
+        """The filter of the last conversation that was followed, and the filter before it."""
+        self._rest: Timer | None = None
+        self._taken_apart = 0.0
+        self.wanted_fields: Sequence[str] = ()
+        """Names of fields; the next message that is shown has the cursor on the first of them that it has."""
+
+    def compose(self) -> ComposeResult:
+        """Yields the widgets of the view."""
+        yield self.bar
+        yield self.bar.completions
+        with self.split:
+            with self._upper:
+                yield self._heading
+                yield self.list
+            yield self._beside
+            yield self.panes
+
+    def on_mount(self) -> None:
+        """Gives the focus to the list."""
+        self.list.focus()
+
+    @property
+    def keyboard(self) -> PacketList:
+        """The list, which gets the focus."""
+        return self.list
+
+    def take_up(self, results: Results) -> None:
+        """Takes up notes of earlier runs, and shows new findings."""
+        del results
+        store = self._inspection.store
+        met = self._inspection.notes.meet(store.rows, lambda rows: store.take(rows, ["time_ns"]).column(0).to_pylist())
+        if met:
+            self.host.say(f"{met:,} messages have marks or notes from before; M shows them")
+        self.list.refresh()
+        self.panes.tell(self.list.row)
+
+    def on_resize(self) -> None:
+        """Fits the heading and the panes to the new width."""
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        self.panes.fit(is_beside=self.split.has_class("beside"))
+        self.head()
+
+    def head(self) -> None:
+        """Draws the heading, and the number of rows."""
+        total = self._inspection.store.rows
+        shown = len(self.list.index)
+        place = f"{self.list.index.place(self.list.row) + 1:,} of " if self.list.row and shown else ""
+        self._count = f"{place}{shown:,}" + (f" ({total:,})" if shown != total else "")
+        count = "" if self.list.columns else self._count  # with added columns, the title of the message shows the count
+        width = room(self.list)
+        if cells(self.list.heading) > width - len(count) - 2:
+            count = ""  # the names of columns are more important than the count
+        heading = clip(self.list.heading, max(0, width - len(count) - 2))
+        self._heading.update(Text(f"{heading:<{max(0, width - len(count) - 1)}}{count}"))
+
+    # -- the message under the cursor ---------------------------------------------------------------------
+
+    @on(PacketList.Moved)
+    def _moved(self) -> None:
+        if self._rest is not None:
+            self._rest.stop()
+        due = self._taken_apart + FOLLOWED - time.monotonic() if self.list.follow else 0
+        self._rest = self.set_timer(max(REST, due), self.take_apart)
+        self.head()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the fields of the row under the cursor are not shown yet."""
+        return self._rest is not None
+
+    def take_apart(self) -> None:
+        """Shows the fields and bytes of the row under the cursor. A large message is decoded in the background first."""
+        self._rest, self._taken_apart = None, time.monotonic()
+        row = self.list.row
+        try:
+            batch = self._inspection.store.messages([row])
+            if int(batch.length[0]) > LARGE:
+                self.panes.show(row, None, {}, f"{int(batch.length[0]):,} bytes, being read … · row {row:,}")
+                self._read_behind(row, batch)
+            else:
+                self._show_read(row, batch, batch.annotate(0))
+        except (DcpInspectError, IndexError, OSError) as error:
+            self.panes.show(row, None, {}, str(error))
+
+    @work(thread=True, group="read", exclusive=True)
+    def _read_behind(self, row: int, batch: MessageBatch) -> None:
+        message = batch.annotate(0)
+        self.host.from_thread(self._show_read, row, batch, message)
+
+    def _show_read(self, row: int, batch: MessageBatch, message: Message) -> None:
+        if row != self.list.row:
+            return
+        title = f"{message_title(message)} · {message.size:,} bytes · row {row:,} · frame {int(batch.last_frame[0]):,}"
+        if self.list.columns:
+            title += f" · {self._count}"
+        if self.list.guest == row:
+            title += " · outside the filter"
+        self.panes.show(row, message, links_of(batch), title)
+        any(self.fields.select_named(name) for name in self.wanted_fields)
+        self.wanted_fields = ()
+
+    def tell(self, row: int) -> None:
+        """Shows findings and note of a message again, because they may have changed."""
+        if row == self.list.row:
+            self.panes.tell(row)
+
+    @on(PacketList.Opened)
+    def _opened(self) -> None:
+        self._show_all()
+        self.fields.focus()
+
+    @property
+    def field(self) -> FieldValue | None:
+        """The field under the cursor of the field tree."""
+        return self.fields.field
+
+    # -- where the user is --------------------------------------------------------------------------------
+
+    def spot(self) -> Spot:
+        """Returns row, field, filter and scroll position."""
+        return Spot("packets", self.list.row, self.fields.path, self.filtering.text, int(self.list.scroll_offset.y))
+
+    def restore(self, spot: Spot) -> None:
+        """Restores what ``spot`` has saved."""
+        if spot.filter != self.filtering.text:
+            self.bar.apply(spot.filter)
+        self.fields.path = spot.field
+        self.list.scroll_to(y=spot.top, animate=False, immediate=True, force=True)
+        if spot.row:
+            self.list.jump_to(spot.row)
+        self._to_list()
+
+    def go(self, row: int, *fields: str) -> None:
+        """Moves to a row, and to the first of ``fields`` that it has."""
+        self.wanted_fields = fields
+        if row == self.list.row:
+            self.take_apart()
+        self.list.jump_to(row)
+        if not self.fields.has_focus:
+            self._to_list()
+
+    def stop(self) -> bool:
+        """Stops a search, or a filter that has not shown its rows yet. Returns whether there was one."""
+        if self.filtering.stop():
+            return True
+        is_stopped = self.search.stop()
+        if is_stopped:
+            self.host.say(f"the search was stopped; {len(self.search):,} found by then")
+        return is_stopped
+
+    def leave(self) -> bool:
+        """Leaves the focused part, or clears the filter. Returns whether there was anything to leave."""
+        is_inside = self.bar.is_typing or self.fields.has_focus or self.bytes.has_focus
+        if self.bar.is_typing:
+            self.bar.reset(self.filtering.text)
+        elif self._show_all():
+            return True
+        if is_inside:
+            self._to_list()
+        elif self.filtering.text:
+            self.bar.apply("")
+        else:
+            return False
+        return True
+
+    @property
+    def vbucket_here(self) -> int | None:
+        """Number of the vbucket of the message under the cursor."""
+        return self._inspection.store.messages([self.list.row]).vbucket_of(0) if self.list.row else None
+
+    # -- filter and search --------------------------------------------------------------------------------
+
+    @on(FilterBar.Changed)
+    def _filter_changed(self, event: FilterBar.Changed) -> None:
+        talks = bool(self._talk) and event.text == self._talk
+        if talks != self.list.talks:
+            self.list.talks = talks
+            self.list.remake()
+        self.filtering.set(event.text, event.filter)
+        self._to_list()
+
+    @on(PacketList.Changed)
+    def _rows_changed(self) -> None:
+        self.head()
+        self.filtering.release()
+
+    def action_filter(self) -> None:
+        """Gives the focus to the filter."""
+        self.bar.input.focus()
+
+    def action_by_this(self, how: str = "") -> None:
+        """Filters by the field under the cursor."""
+        field, name = self.field, self._column
+        condition = by_field(name, field.value, list(BY_NAME)) if field is not None else None
+        if condition is None:
+            self.host.say("a filter cannot use this field")
+            return
+        if how == "not":
+            condition = f"not {condition}"
+        self.bar.apply(f"({self.filtering.text}) and {condition}" if how and self.filtering.text else condition)
+
+    @property
+    def _column(self) -> str:
+        """Column of the messages table that holds the field under the cursor; empty if there is none."""
+        name = self.field.name if self.field is not None else ""
+        name = {"logical_key": "key"}.get(name, name)
+        return name if name in BY_NAME else ""
+
+    def action_column(self) -> None:
+        """Adds the field under the cursor as a column of the list, or removes that column."""
+        if self._column:
+            self.list.toggle_column(self._column)
+            self.head()
+            self.take_apart()
+            self.host.say(f"{self._column} is {'a column now' if self._column in self.list.columns else 'column removed'}")
+        else:
+            self.host.say("this field cannot be a column")
+
+    def action_numbers(self) -> None:
+        """Shows commands and statuses as numbers, or by name."""
+        self.list.has_names = not self.list.has_names
+        self.list.remake()
+
+    def action_time(self) -> None:
+        """Shows the next form of the time column."""
+        forms = list(TIMES)
+        self.list.time_form = forms[(forms.index(self.list.time_form) + 1) % len(forms)]
+        self.list.remake()
+        self.host.say(f"time: {TIMES[self.list.time_form]}")
+
+    def action_resize(self, steps: int) -> None:
+        """Gives the list more room, or less."""
+        self._share = min(max((self._share or 0.5) + steps / 10, 0.1), 0.9)
+        self._split()
+
+    @on(Divider.Dragged)
+    def _dragged(self, event: Divider.Dragged) -> None:
+        """Gives the panes the sizes that the divider was dragged to."""
+        self._share = event.share(self.split, is_across=self.split.has_class("beside"))
+        self._split()
+
+    def _split(self) -> None:
+        """Divides the room among the panes.
+
+        Beside the fields, the list gets room for all columns but the summary, unless the user changed it.
+        """
+        is_beside = self.split.has_class("beside")
+        share = self._share or max(0.5, min(COLUMNS / max(self.size.width, 1), 0.55) if is_beside else 0)
+        for pane, part in ((self._upper, share), (self.panes, 1 - share)):
+            pane.styles.width = f"{part}fr" if is_beside else "1fr"
+            pane.styles.height = "1fr" if is_beside else f"{part}fr"
+        self.call_after_refresh(self._fit)
+
+    def action_find(self) -> None:
+        """Asks for a text, and searches for it."""
+        prompt = Prompt("find text, /regex/ or x:hex in the rows that are shown", self.search.text)
+        self.app.push_screen(prompt, lambda text: self.search.begin(text) if text else None)
+
+    def action_find_next(self, back: bool = False) -> None:
+        """Moves to the next row with the searched text, or to the one before."""
+        if self.search.text:
+            self.search.begin(self.search.text, back=back)
+        else:
+            self.action_find()
+
+    # -- ways from a message ------------------------------------------------------------------------------
+
+    @on(FieldTree.Followed)
+    def _followed(self, event: FieldTree.Followed) -> None:
+        self.host.say(f"looking for {WORDS[event.link]}")
+        self._follow(self.list.row, event.link)
+
+    @work(thread=True, group="link", exclusive=True)
+    def _follow(self, row: int, link: Link) -> None:
+        host = self.host
+        try:
+            found = target(self._inspection.store, row, link)
+        except DcpInspectError as error:
+            host.from_thread(host.say, str(error))
+            return
+        host.from_thread(host.say, "" if found is not None else f"{WORDS[link]} is not in this capture")
+        if found is not None:
+            host.from_thread(host.to_row, found)
+
+    def action_near(self, steps: int) -> None:
+        """Moves to the next message, or to the one before; works from any pane."""
+        self.list.step(steps)
+
+    def action_finding(self) -> None:
+        """Goes to the worst finding about the message."""
+        numbers = self._inspection.results.marked.of(self.list.row)
+        if numbers:
+            self.host.to_finding(numbers[0], numbers, row=self.list.row)
+        else:
+            self.host.say("no finding here; n goes to the next error or warning")
+
+    def action_vbucket(self) -> None:
+        """Goes to the timeline of the message's vbucket, at the message."""
+        if self.list.row:
+            vbucket = self.vbucket_here
+            if vbucket is None:
+                self.host.say("this message is not about a vbucket")
+            else:
+                self.host.to_vbucket(vbucket, row=self.list.row)
+
+    # -- how it looks, and out of it ----------------------------------------------------------------------
+
+    def action_display(self) -> None:
+        """Shows bytes as hex or as grid. If only one pane fits, switches between fields and bytes first."""
+        self.panes.change_form(is_narrow=self.screen.has_class("-narrow") and not self.has_class(ALONE[-1]))
+
+    def action_value(self) -> None:
+        """Shows values as text, with JSON as a tree, or as bytes."""
+        self.fields.show_as(as_bytes=not self.fields.as_bytes)
+        self.host.say("values as bytes, unpacked" if self.fields.as_bytes else "values as text")
+
+    def action_maximize(self) -> None:
+        """Lets the focused pane fill the view, or shows all panes again."""
+        if not self._show_all():
+            self.add_class("only-fields" if self.fields.has_focus else "only-bytes" if self.bytes.has_focus else "only-list")
+
+    def _show_all(self) -> bool:
+        """Shows all panes again. Returns whether one filled the view."""
+        was_alone = any(self.has_class(one) for one in ALONE)
+        self.remove_class(*ALONE)
+        return was_alone
+
+    def _to_list(self) -> None:
+        """Gives the focus to the list, and shows the list if another pane fills the view."""
+        if not self.has_class("only-list"):
+            self._show_all()
+        self.list.focus()
+
+    def action_layout(self) -> None:
+        """Puts the panes side by side, or one below the other."""
+        self.split.toggle_class("beside")
+        self._split()
+
+    def action_mark(self) -> None:
+        """Marks the row, or removes its mark."""
+        if self.list.row:
+            self.host.mark(self.list.row)
+
+    def action_note(self) -> None:
+        """Asks for a note on the row."""
+        if self.list.row:
+            self.host.note(self.list.row)
+
+    def action_copy_as(self, form: str = "") -> None:
+        """Copies the message in a form; asks for the form if none is given."""
+        row = self.list.row
+        if not row:
+            return
+        if not form:
+            self.app.push_screen(Choose(f"copy row {row:,} as", FORMS), lambda form: self.action_copy_as(form) if form else None)
+            return
+        batch = self._inspection.store.messages([row])
+        self.host.copy(copied(form, batch, self.list.text_of(row).strip()))
+
+    def action_follow(self) -> None:
+        """Shows only the conversation of the message, or all messages again."""
+        if self.list.talks:
+            self.bar.apply(self._before)
+        elif self.list.row:
+            self._before = self.filtering.text
+            self._talk = conversation(self._inspection.store.messages([self.list.row]))
+            self.bar.apply(self._talk)
+
+    def action_copy(self) -> None:
+        """Copies the value, its bytes or the line of the message, whichever the focused pane shows."""
+        field = self.field
+        entry = self.fields.entry
+        if self.fields.has_focus and entry is not None and entry.source is not None:
+            self.host.copy(entry.source())
+        elif self.fields.has_focus and field is not None:
+            is_text = field.value is not None and not isinstance(field.value, bytes)
+            self.host.copy(escape(str(field.value)) if is_text else field.raw.hex())
+        elif self.bytes.has_focus and field is not None and not field.hidden:
+            self.host.copy(field.raw.hex())
+        elif self.list.row:
+            self.host.copy(self.list.text_of(self.list.row).strip())

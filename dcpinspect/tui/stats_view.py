@@ -1,0 +1,110 @@
+"""The view of statistics: how often, how large and how fast messages were, and how complete the capture is."""
+
+from __future__ import annotations
+
+from rich.style import Style
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from dcpinspect.output.render.coverage_text import coverage_table
+from dcpinspect.text import one_line
+from dcpinspect.tui import theme
+from dcpinspect.tui.charts import BLOCKS
+from dcpinspect.tui.results import Results
+from dcpinspect.tui.stats_page import Happened, Measure, page
+from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.view import Host, View
+
+_DRAWN = f"[{BLOCKS}─]+"
+
+
+class StatsView(VerticalScroll, View, inherit_bindings=False):
+    """Charts, then the tables of ``dcpinspect stats`` and of ``--stats``."""
+
+    def __init__(self, host: Host, glyphs: Glyphs) -> None:
+        super().__init__(id="stats")
+        self.host = host
+        self._glyphs = glyphs
+        self.measure: Measure = "messages"
+        self._results = Results()
+        self._text = Static(id="stats-text")
+
+    def compose(self) -> ComposeResult:
+        """Yields the only widget, a text that scrolls."""
+        yield self._text
+
+    def take_up(self, results: Results) -> None:
+        """Shows the results so far."""
+        self._results = results
+        self._draw()
+
+    def arrive(self) -> None:
+        """Draws the view when it is shown."""
+        self._draw()
+
+    def on_resize(self) -> None:
+        """Fits the lines to the new width."""
+        self._draw()
+
+    def notify_style_update(self) -> None:
+        """Redraws in the colours of another theme."""
+        super().notify_style_update()
+        self._draw()
+
+    def _draw(self) -> None:
+        """Draws only while the view is shown, so that following a capture costs nothing here."""
+        if not self.is_mounted or not self.display:
+            return
+        ends = self.host.inspection.ends
+        colour = theme.style_of(self.app, "chart-bar")
+        text = Text(no_wrap=True)
+        width = max(20, self.size.width - 3)
+        if self._results.connection is not None and not self._results.charts.commands:
+            text.append(f"counting the messages of connection {self._results.connection}\n\n")
+        results = self._results
+        for line, style in page(results.charts, results.statistics, ends, width=width, measure=self.measure, found=self._found()):
+            drawn = Text(f"{line}\n", Style(bold=style == "heading"))
+            if style == "chart":
+                drawn.highlight_regex(_DRAWN, colour)
+            elif style in ("error", "warning"):
+                drawn.stylize(theme.style_of(self.app, f"severity-{style}"))
+            text.append_text(drawn)
+        if self._results.coverage is not None:
+            text.append("\n")
+            for line in coverage_table(self._results.coverage):
+                text.append(f"{line}\n")
+        self._text.update(text)
+
+    def _found(self) -> list[Happened]:
+        """Returns errors and warnings, each with its first place in a connection."""
+        found: dict[tuple[int, str], Happened] = {}
+        for one in self._results.findings:
+            for case in one.each if one.severity != "note" else ():
+                for place in case.places:
+                    text = f"{case.rule}: {one_line(case.message)}"
+                    own = Happened(place.connection, place.time_ns, self._glyphs.of(one.severity), one.severity, text)
+                    found.setdefault((place.connection, case.rule), own)
+        return sorted(found.values(), key=lambda own: own.time_ns)
+
+    def action_display(self) -> None:
+        """Switches the charts between messages and bytes."""
+        self.measure = "bytes" if self.measure == "messages" else "messages"
+        self._draw()
+
+    def action_step(self, lines: int) -> None:
+        """Scrolls down by so many lines, or up."""
+        self.scroll_relative(y=lines, animate=False, immediate=True)
+
+    def action_page(self, pages: int) -> None:
+        """Scrolls down by so many screens, or up."""
+        self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False, immediate=True)
+
+    def action_first(self) -> None:
+        """Scrolls to the top."""
+        self.scroll_home(animate=False, immediate=True)
+
+    def action_last(self) -> None:
+        """Scrolls to the bottom."""
+        self.scroll_end(animate=False, immediate=True)

@@ -1,0 +1,255 @@
+"""Draws the streams of one vbucket along seqnos or time: request, snapshots, density of items, and gaps with their causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Size
+from textual.strip import Strip
+
+from dcpinspect.output.render.lane_paint import EVENTS, Sign, joined, paints_of
+from dcpinspect.output.render.lanes import LETTERS, Lanes, lanes
+from dcpinspect.output.render.message_lines import counted
+from dcpinspect.output.render.timeline_text import LABEL, apart, lasting, numbers, seconds
+from dcpinspect.streams import words as w
+from dcpinspect.tables.record_tables import Records
+from dcpinspect.text import cells, clip
+from dcpinspect.tui import theme
+from dcpinspect.tui.strips import Piece, room, strip
+from dcpinspect.tui.timeline_cursor import HEAD, Row, TimelineCursor
+from dcpinspect.tui.vbucket_cells import whole
+
+_NARROW = 2
+"""Width of a cell, in columns, up to which the cursor covers the whole cell."""
+_LABELLED = 8
+"""Width in columns from which a bar or a gap has room for words."""
+_LEFT_OUT = ("name", "cell", "connection", "streams")
+"""Parts of the heading that are left out, one after the other, until the rest fits."""
+_CAUSES = {letter: cause for cause, letter in LETTERS.items()}
+
+
+HIGHEST = 3
+"""Greatest height of the items of a stream, in lines."""
+
+
+class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
+    """Lanes of each stream of a vbucket. A column stands for a range of seqnos or a span of time; a cursor crosses all lanes."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"lanes--column", "lanes--range"}
+
+    def _arrange(self) -> None:
+        """Works out which lines there are; each is drawn when it becomes visible."""
+        self._high = HIGHEST if len(self.tracks) == 1 else 1
+        self._rows = list(self._lanes())
+        self.virtual_size = Size(self.size.width, HEAD + len(self._rows))
+        self._redraw()
+
+    @property
+    def lines(self) -> int:
+        """Height of the whole picture, in lines."""
+        return HEAD + len(self._rows)
+
+    @property
+    def _compared(self) -> Sequence[int]:
+        return () if self.told is None else self.told.vbuckets
+
+    def _lanes(self) -> Iterator[Row]:
+        connection: tuple[str, int] | None = None
+        vbucket = self.vbucket
+        several = len({(track.source, track.connection) for track in self.tracks}) > 1
+        for place, track in enumerate(self.tracks):
+            if track.vbucket != vbucket or (place == 0 and len(self._compared) > 1):
+                connection, vbucket = None, track.vbucket
+                yield Row(place, "vbucket")
+            if several and (track.source, track.connection) != connection:
+                connection = track.source, track.connection
+                yield Row(place, "")
+            yield Row(place, "title")
+            if track.key in self._folded:
+                continue
+            for lane in track.words:
+                # events are letters, and every stream of one kind of gap says it in its title
+                for part in range(self._high if lane == "items" else 1):
+                    yield Row(place, lane, part)
+            if track.found_at("seqno"):
+                yield Row(place, "findings")
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        """Chooses as many cells as fit."""
+        self._arrange()
+        if self._part is None:
+            self.fit()
+            self.post_message(self.Moved(self))  # the cell of the cursor now covers other seqnos
+        else:
+            self._fill(*self._part)
+            self.go(self.at, self._chosen)
+
+    def render_line(self, y: int) -> Strip:
+        """Draws one visible line; the heading and the axis always stay at the top."""
+        base = self.rich_style
+        if y == 0:
+            return strip([(clip(self._heading(), self.size.width), base + Style(bold=True))], self.size.width, base)
+        if self.waiting:
+            return Strip.blank(self.size.width, base)
+        if y == 1:
+            ticks = numbers(self.scale, self._tick, self._columns).ljust(self._columns)
+            return self._line("", [(ticks, base)], -1, base)
+        line = int(self.scroll_offset.y) + y - HEAD
+        if line >= len(self._rows):
+            return Strip.blank(self.size.width, base)
+        row = self._rows[line]
+        track = self.tracks[row.track]
+        if row.lane == "vbucket":
+            return strip([(f"vb {track.vbucket}", base + Style(bold=True))], self.size.width, base)
+        if not row.lane:
+            name = self.told.connections.get((track.source, track.connection), "") if self.told is not None else ""
+            where = f"{track.source or 'this capture'}: " if any(one.source for one in self.tracks) else ""
+            dim = self.dim_style()
+            return strip([(clip(f"{where}connection {track.connection}  {name}", self.size.width), dim)], self.size.width, base)
+        own = base + Style(bold=True) if row.track == self.stream else base
+        if row.lane == "title":
+            dim = self.dim_style()
+            fold = self._lane_glyphs.closed if track.key in self._folded else self._lane_glyphs.open
+            told = " · ".join(f"no {lane}" if text == "none" else text for lane, text in track.words.items())
+            return strip([(f"{fold} {track.name}".ljust(LABEL), own), (clip(told, self._columns), dim)], self.size.width, base)
+        if row.lane == "findings":
+            return self._line("  findings", self._findings(row.track, base), row.track, base)
+        text = getattr(self._lanes_of(row.track), row.lane).split("\n")[row.part]
+        return self._line("" if row.part else f"  {row.lane}", self._painted(row, text, base), row.track, base)
+
+    def _lanes_of(self, place: int) -> Lanes:
+        drawn = self._drawn.get(place)
+        if drawn is None:
+            apart_by, shape = apart(self.scale, self._tick, self._columns), self.tracks[place].shapes[self.axis]
+            drawn = self._drawn[place] = lanes(shape, self.scale, glyphs=self._lane_glyphs, apart=apart_by, high=self._high)
+        return drawn
+
+    def has_sign(self, sign: Sign) -> bool:
+        """Whether a sign of the legend is drawn anywhere."""
+        for place, track in enumerate(self.tracks):
+            drawn = self._lanes_of(place)
+            lane = {"s": drawn.snapshots, "c": drawn.gaps}.get(sign.paint[:1], drawn.axis + drawn.events)
+            if track.words and any(glyph in lane for glyph in sign.glyph):
+                return True
+        return False
+
+    def _tick(self, at: int) -> str:
+        return seconds(self.scale, at) if self.axis == "time" else str(at)
+
+    def _painted(self, row: Row, cells: str, base: Style) -> list[Piece]:
+        """Returns a lane over all columns. A cell can take several columns; its letter stands only in the first."""
+        text, paints = self._stretch(row, cells)
+        for first, label in self._labels(row, text):
+            text[first : first + len(label)] = list(label)
+        return [(piece, base + theme.style_of(self.app, paint)) for piece, paint in joined(text.tolist(), paints)]
+
+    def _stretch(self, row: Row, cells: str) -> tuple[npt.NDArray[np.str_], list[str]]:
+        """Returns the glyph and the colour of each column."""
+        of_column = self._stretched
+        text = np.array(list(cells))[of_column]
+        is_repeated = np.diff(of_column, prepend=-1) == 0
+        if row.lane in ("axis", "events"):
+            marks = np.isin(text, [*EVENTS, self._lane_glyphs.tick, self._lane_glyphs.end, self._lane_glyphs.back]) & is_repeated
+            later = np.append(text[1:], " ")
+            text[marks] = np.where((later[marks] == " ") | (row.lane == "events"), " ", self._lane_glyphs.line)
+        return text, paints_of(row.lane, text.tolist(), self._lane_glyphs)
+
+    def _labels(self, row: Row, text: npt.NDArray[np.str_]) -> Iterator[tuple[int, str]]:
+        """Yields words that fit into the bars of a lane: the first column, and the words with a blank on each side."""
+        if row.lane == "gaps":
+            at = 0
+            for glyph, group in groupby(text.tolist()):
+                size = len(list(group))
+                word = f" {_CAUSES.get(glyph, '')} "
+                if size >= max(_LABELLED, len(word) + 2) and glyph != " ":
+                    yield at + (size - len(word)) // 2, word
+                at += size
+        elif row.lane == "snapshots":
+            track = self.tracks[row.track]
+            bars, told = track.shapes[self.axis].bars, track.story.bars
+            shown = np.flatnonzero(self.scale.shows(bars.first, bars.last))
+            first = np.searchsorted(self._stretched, self.scale.cell(bars.first[shown]), "left")
+            last = np.searchsorted(self._stretched, self.scale.cell(bars.last[shown]), "right")
+            for place in np.flatnonzero(last - first >= _LABELLED).tolist():
+                bar, room = shown[place], int(last[place] - first[place])
+                kind = f"{int(told.first[bar])}–{int(told.last[bar])} {w.SNAPSHOT_TYPES[int(told.type[bar])]}"
+                long = " · ".join((kind, *_more(track.story.snapshots, int(told.row[bar]))))
+                word = next((f" {one} " for one in (long, kind) if len(one) + 4 <= room), "")
+                if word:
+                    yield int(first[place]) + (room - len(word)) // 2, word
+
+    def _findings(self, place: int, base: Style) -> list[Piece]:
+        cells, worst = [" "] * self._columns, "warning"
+        found = [(at, one) for at, one in self.tracks[place].found_at(self.axis) if self.scale.first <= at <= self.scale.last]
+        for severity, glyph in (("warning", self._lane_glyphs.warning), ("error", self._lane_glyphs.error)):
+            for at, one in found:
+                if one.severity == severity:
+                    column = int(np.searchsorted(self._stretched, (at - self.scale.first) // self.scale.step))
+                    cells[min(column, len(cells) - 1)] = glyph  # a screen that became narrower is drawn before its cells are made again
+                    worst = severity
+        return [("".join(cells), base + theme.style_of(self.app, f"severity-{worst}") + Style(bold=True))]
+
+    def _line(self, label: str, pieces: Sequence[Piece], stream: int, base: Style) -> Strip:
+        """Returns a lane, with the cursor over it if the cursor is in its stream."""
+        own = base + Style(bold=True) if stream == self.stream else base
+        line = strip([(clip(label, LABEL).ljust(LABEL), own), *pieces], self.size.width, base)
+        if not self.tracks or stream not in (self.stream, -1):
+            return line
+        low, high = (int(np.searchsorted(self._stretched, self.cell, side)) + LABEL for side in ("left", "right"))
+        if self.range is not None:
+            first, last = self._column_of(self.range[0], "left") + LABEL, self._column_of(self.range[1], "right") + LABEL
+            chosen = self.get_component_rich_style("lanes--range", partial=True)
+            line = Strip.join([line.crop(0, first), _over(line.crop(first, last), chosen), line.crop(last)])
+        # In a wide cell, only the first column has the cursor's block. The others have its background, so that their content stays visible.
+        edge = high if high - low <= _NARROW else low + 1
+        here = _over(line.crop(low, edge), self.cursor_style())
+        ground = _over(line.crop(edge, high), self.get_component_rich_style("lanes--column", partial=True))
+        return Strip.join([line.crop(0, low), here, ground, line.crop(high)])
+
+    def _heading(self) -> str:
+        if self.told is None:
+            return "no vbucket chosen"
+        if self.waiting:
+            return f"vb {self.vbucket} · {self.waiting}"
+        told, scale, is_time = self.told, self.scale, self.axis == "time"
+        connections = [(f"connection {number}", name) for (_, number), name in told.connections.items()]
+        parts = {
+            "vbucket": f"vb {', '.join(map(str, self._compared))}",
+            "streams": counted(len(self.tracks), "stream"),
+            "span": f"{seconds(scale, scale.first)}–{seconds(scale, scale.last + 1)} s"
+            if is_time
+            else f"seqnos {scale.first:,}–{scale.last:,}",
+            "cell": f"a cell is {lasting(scale.step) if is_time else counted(scale.step, 'seqno')}",
+            "other": "d seqnos" if is_time else "d time",
+            "connection": connections[0][0] if len(connections) == 1 else f"{len(connections)} connections" if connections else "",
+            "name": connections[0][1] if len(connections) == 1 else "",
+        }
+        for left_out in _LEFT_OUT:
+            if cells(_joined(parts)) <= room(self):
+                break
+            parts[left_out] = ""
+        return _joined(parts)
+
+
+def _joined(parts: Mapping[str, str]) -> str:
+    return " · ".join(filter(None, parts.values()))
+
+
+def _more(snapshots: Records, row: int) -> Iterator[str]:
+    """Yields more about the snapshot whose marker is in a row: its convention and its state, if known."""
+    own = np.flatnonzero(whole(snapshots, "row") == row)[:1]
+    for name in ("convention", "state"):
+        yield from (str(value) for value in snapshots.take(own).values(name) if value not in (None, "unknown"))
+
+
+def _over(line: Strip, style: Style) -> Strip:
+    """Returns a part of a line with a style laid over its own."""
+    return Strip([Segment(text, (own or Style()) + style) for text, own, _ in line])

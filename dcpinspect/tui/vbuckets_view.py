@@ -1,0 +1,289 @@
+"""The second view: the map of all vbuckets with details of one, the heat map over time, or the table of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from dcpinspect.findings.finding import ranges
+from dcpinspect.output.render.message_lines import counted
+from dcpinspect.text import escape
+from dcpinspect.tui.export_choices import Choice, of_vbucket, table
+from dcpinspect.tui.heat_map import HeatMap
+from dcpinspect.tui.results import Results
+from dcpinspect.tui.stream_table import StreamTable, about_stream
+from dcpinspect.tui.strips import LineView, wrapped
+from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.vbucket_map import VbucketMap
+from dcpinspect.tui.view import Host, Spot, View
+
+Form = Literal["map", "heat", "table"]
+FORMS: Sequence[Form] = ("map", "heat", "table")
+"""Forms in the order of the key."""
+
+
+_FACT = 25
+"""Width of a fact beside the map, in columns."""
+
+
+class VbucketsView(View):
+    """One of the forms, and beside or below it what its signs mean, and words about what is under the cursor."""
+
+    def __init__(self, host: Host, glyphs: Glyphs) -> None:
+        super().__init__(id="vbuckets")
+        self.host = host
+        self.form: Form = "map"
+        """The form that is shown, one of ``FORMS``."""
+        self.map = VbucketMap(glyphs, id="map")
+        self.heat = HeatMap(glyphs, id="heat")
+        self.table = StreamTable(glyphs, id="streams")
+        self._side = VerticalScroll(id="vbuckets-side", can_focus=False)
+        self._legend, self._hot, self._about = Static(id="vbuckets-legend"), Static(id="vbuckets-hot"), Static(id="vbuckets-about")
+        self._is_old = True
+
+    def compose(self) -> ComposeResult:
+        """Yields the widgets of the view."""
+        yield self.map
+        yield self.heat
+        yield self.table
+        with self._side:
+            yield self._legend
+            yield self._hot
+            yield self._about
+
+    def on_mount(self) -> None:
+        """Shows the map."""
+        self._show_form("map")
+
+    @property
+    def keyboard(self) -> LineView:
+        """The widget that is shown, which gets the focus."""
+        return {"map": self.map, "heat": self.heat, "table": self.table}[self.form]
+
+    def take_up(self, results: Results) -> None:
+        """Shows new results if the view is shown; following a capture costs nothing here while it is hidden."""
+        del results
+        self._is_old = True
+        if self.display:
+            self.arrive()
+
+    def arrive(self) -> None:
+        """Shows the latest results, and the details of what is under the cursor."""
+        if self._is_old and self.is_mounted:
+            self._is_old = False
+            self._fill()
+        self._tell()
+
+    def _fill(self) -> None:
+        """Gives the latest results to the shown form, and to the map, which the others ask."""
+        inspection = self.host.inspection
+        self.map.show(inspection.results)
+        if self.form == "table":
+            self.table.show(inspection.results.records.get("streams"), inspection.results.findings)
+        elif self.form == "heat":
+            self.heat.show(inspection.results, inspection.reading.first_time_ns or 0)
+
+    def action_layout(self) -> None:
+        """Shows the next form: map, heat map, table. The cursor stays on its vbucket."""
+        vbucket = self.vbucket_here
+        self._show_form(FORMS[(FORMS.index(self.form) + 1) % len(FORMS)], vbucket)
+        self.keyboard.focus()
+
+    def show_map(self, vbucket: int) -> None:
+        """Shows a vbucket on the map."""
+        if self.form != "map":
+            self._show_form("map")
+            self.keyboard.focus()
+        self.map.move_to(vbucket)
+
+    def _show_form(self, form: Form, vbucket: int | None = None) -> None:
+        self.form = form
+        for one, widget in (("map", self.map), ("heat", self.heat), ("table", self.table)):
+            widget.display = one == form
+            self.set_class(one == form, f"-{one}")
+        self._fill()
+        if vbucket is not None:
+            self._move_to(vbucket)
+        self._tell()
+
+    def _move_to(self, vbucket: int) -> None:
+        self.map.move_to(vbucket)
+        if self.form == "heat":
+            self.heat.move_to(vbucket)
+        elif self.form == "table":
+            self.table.select(vbucket)
+
+    @on(LineView.Moved)
+    def _tell(self) -> None:
+        """Shows what signs mean, and the details of what is under the cursor."""
+        is_map, is_narrow = self.form == "map", self.screen.has_class("-narrow")
+        width = max(10, self._side.scrollable_content_region.width or self.app.size.width - 2)
+        self._hot.display = is_map and not is_narrow
+        self._legend.display = self.form != "table"
+        if is_map:
+            number = self.map.vbucket
+            self._legend.update(self.map.legend(width))
+            self._hot.update(self.map.hot_text())
+            self._about.update(about_vbucket(number, self.map.cells.by_number.get(number, ()), is_short=is_narrow))
+        elif self.form == "heat":
+            self._legend.update(self.heat.legend(width))
+            self._about.update(Text(self.heat.spoken()))
+        else:
+            self._about.update(Text(f"{self.table.about_narrowed()}\n{about_stream(self.table.stream)}"))
+
+    def on_resize(self) -> None:
+        """Fits the details to the new size."""
+        self.call_after_refresh(self._tell)
+
+    def spot(self) -> Spot:
+        """Returns which vbucket or which stream is under the cursor."""
+        stream = self.table.key if self.form == "table" else None
+        return Spot("vbuckets", vbucket=self.vbucket_here, stream=stream, since_ns=self.heat.span[0], form=self.form)
+
+    def restore(self, spot: Spot) -> None:
+        """Restores what ``spot`` has saved."""
+        self._show_form(next((form for form in FORMS if form == spot.form), "map"))
+        self.keyboard.focus()
+        if spot.stream is not None:
+            self.table.select_key(spot.stream)
+        elif self.form == "heat" and spot.vbucket is not None:
+            self.heat.move_to(spot.vbucket, spot.since_ns)
+        elif spot.vbucket is not None:
+            self.map.move_to(spot.vbucket)
+
+    def legend(self) -> Sequence[str]:
+        """Returns the legend of the heat map or the map."""
+        return (self.heat.legend(70).plain if self.form == "heat" else self.map.legend(70).plain,)
+
+    @property
+    def vbucket_here(self) -> int | None:
+        """Number of the vbucket under the cursor, or of the stream under it."""
+        if self.form == "table":
+            return None if self.table.key is None else self.table.key[1]
+        return self.heat.vbucket if self.form == "heat" else self.map.vbucket
+
+    def exports(self) -> Sequence[Choice]:
+        """Returns the choices to export the messages of the vbucket under the cursor, and the shown table."""
+        inspection, number = self.host.inspection, self.vbucket_here
+        offered = [of_vbucket(inspection, number)] if number is not None and number in self.map.cells.by_number else []
+        if self.form == "table" and len(self.table):
+            offered.append(table(f"the table of the {len(self.table):,} streams that are shown", "streams", self.table.shown))
+        records = inspection.results.records.get("vbuckets")
+        if records is not None and len(records):
+            offered.append(table(f"the table of {len(records):,} vbuckets", "vbuckets", records))
+        return offered
+
+    @on(LineView.Opened)
+    def _opened(self) -> None:
+        number = self.vbucket_here
+        if self.form == "table" and self.table.key is not None:
+            self.host.to_vbucket(self.table.key[1], stream=self.table.key)
+        elif number is not None and number in self.map.cells.by_number:
+            self.host.to_vbucket(number, span=self.heat.span if self.form == "heat" else None)
+        else:
+            self.host.say(f"vbucket {number} was not requested")
+
+    def action_bad(self, back: bool = False) -> None:
+        """Moves to the next vbucket with an error or a warning, or to the one before."""
+        if self.form == "heat" and self.heat.vbucket is not None:
+            self.map.move_to(self.heat.vbucket)
+        widget = self.table if self.form == "table" else self.map
+        if not widget.bad(back=back):
+            self.host.say(f"no other {'stream' if self.form == 'table' else 'vbucket'} has an error or a warning")
+        elif self.form == "heat":
+            self.heat.move_to(self.map.vbucket)
+
+    def action_hot(self) -> None:
+        """Moves to the vbucket, or to the cell of the heat map, with the greatest measure, and from there to the next."""
+        if self.form == "heat":
+            self.heat.next_hot()
+        elif self.form == "map" and not self.map.next_hot():
+            self.host.say(f"no vbucket has any: {self.map.measure}")
+
+    def action_near(self, steps: int) -> None:
+        """Moves to the next vbucket with streams, to the next stream, or to what happens next in a row of the heat map; or back."""
+        here = self.map.vbucket
+        if self.form == "table":
+            self.table.action_step(steps)
+        elif self.form == "heat":
+            if not self.heat.near(steps):
+                self.host.say("nothing else happens in this row")
+        else:
+            others = [number for number in self.host.inspection.results.vbuckets if (number > here if steps > 0 else number < here)]
+            if others:
+                self.map.move_to(others[0] if steps > 0 else others[-1])
+
+    def action_display(self) -> None:
+        """Shows the next measure; sorts the table by the column under the cursor."""
+        if self.form == "table":
+            self.table.sort()
+        elif self.form == "heat":
+            self.heat.next_display()
+        else:
+            self.map.next_measure()
+
+    def action_by_this(self, how: str = "") -> None:
+        """Shows the messages of the vbucket under the cursor.
+
+        In the table, shows only streams with the value under the cursor, or only the others.
+        """
+        if self.form == "table" and how:
+            self.table.narrow(is_wanted=how != "not")
+        elif self.form == "table" and self.table.key is not None:
+            connection, vbucket, sid, _ = self.table.key
+            self.host.to_filter(f"connection = {connection} and vbucket = {vbucket}{f' and sid = {sid}' if sid >= 0 else ''}")
+        elif self.vbucket_here is not None:
+            self.host.to_filter(f"{'not ' if how == 'not' else ''}vbucket = {self.vbucket_here}")
+
+    def action_mark(self) -> None:
+        """Adds the vbucket under the cursor to those that timelines are compared with, or removes it."""
+        if self.vbucket_here is not None and self.vbucket_here in self.map.cells.by_number:
+            self.host.mark_vbucket(self.vbucket_here)
+
+    def action_zoom(self, steps: int) -> None:
+        """Changes how many vbuckets share a line of the heat map."""
+        if self.form == "heat":
+            self.heat.zoom(steps)
+        else:
+            self.host.say("+ and - zoom in the heat map; | shows it")
+
+    def leave(self) -> bool:
+        """Shows all streams in the table again. Returns whether some were hidden."""
+        return self.form == "table" and self.table.widen()
+
+
+def about_vbucket(number: int, rows: Sequence[Mapping[str, Any]], *, is_short: bool) -> Text:
+    """Returns what is known of a vbucket for each of its clients; ``is_short``: in one line each, without what is not there."""
+    out = Text(f"vb {number}", "bold")
+    if not rows:
+        return out.append("  not requested in this capture", "not bold")
+    for place, row in enumerate(rows):
+        if is_short:
+            told = [text if name in ("client", "state") else f"{name} {text}" for name, text in _facts(row) if text != "none"]
+            out.append(f"{chr(10) if place else '  '}{' · '.join(told)}", "not bold")
+        else:
+            out.append("\n")
+            for name, text in _facts(row):
+                for line, part in enumerate(wrapped(text, _FACT)):
+                    out.append_text(Text.assemble((f"{'' if line else name:<12}", "not bold dim"), (f"{part}\n", "not bold")))
+    return out
+
+
+def _facts(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    found = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in (row["findings"] or {}).items() if count)
+    yield "client", escape(row["client"] or "")
+    yield "state", row["verdict"].replace("-", " ")
+    yield "findings", found or "none"
+    yield "seqnos", "none" if row["last_seqno"] is None else f"{row['first_seqno']}–{row['last_seqno']}"
+    yield "server has", "none" if row["high_seqno"] is None else f"{row['high_seqno']:,}"
+    yield "items", f"{row['items']:,}, {row['bytes']:,} bytes"
+    yield "streams", ", ".join(filter(None, [str(row["streams"]), counted(row["rollbacks"], "rollback") if row["rollbacks"] else ""]))
+    yield "connections", ranges(row["connections"])
+    yield "snapshots", f"{row['snapshots']:,}"
+    yield "gaps", ", ".join(f"{count:,} {cause}" for cause, count in (row["gaps"] or {}).items() if count) or "none"

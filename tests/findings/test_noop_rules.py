@@ -1,0 +1,538 @@
+"""Rules about noops: each by its smallest conversation, those that look like it and are sound, and the one with a hole in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.noop_rules import RULES
+from dcpinspect.protocol.encode import encode
+from tests.findings.checked import findings, found_in
+from tests.peers.script import Side
+from tests.streams.told import Told, opened, packets
+
+NOOPS = [rule.id for rule in RULES]
+
+
+def check(*talks: Told, sizes: list[int] | None = None) -> list[Finding]:
+    return findings(*talks, rules=NOOPS, sizes=sizes or [])
+
+
+def told(*talks: Told) -> list[tuple[str, str]]:
+    return [(one.rule, one.severity) for one in check(*talks)]
+
+
+def nooping(interval: str = "20") -> Told:
+    return opened(enable_noop="true", set_noop_interval=interval)
+
+
+def ask(talk: Told, opaque: int) -> None:
+    talk.send("server", encode("dcp_noop", opaque=opaque))
+
+
+def answer(talk: Told, opaque: int) -> None:
+    talk.answer("dcp_noop", opaque, by="client")
+
+
+def go_on(talk: Told, seconds: float = 0) -> None:
+    """Time passes, and both sides say something."""
+    talk.wait(seconds)
+    talk.failover_log(7, [(1, 0)])
+
+
+# -- noop-unanswered ----------------------------------------------------------------------------------------------------------------------
+
+
+def unanswered(seconds: float = 6, interval: str = "20") -> Told:
+    talk = nooping(interval)
+    ask(talk, 9)
+    go_on(talk, seconds)
+    return talk
+
+
+def test_a_noop_that_is_never_answered() -> None:
+    (found,) = check(unanswered())
+    assert (found.rule, found.severity, found.message) == ("noop-unanswered", "warning", "noop 0x00000009 unanswered for 6.0 s")
+    assert [place.direction for place in found.places] == ["s2c"]
+
+
+def test_it_is_the_clients_who_goes_on_or_whose_host_acknowledges_the_noop_and_of_nobody_known_if_nothing_comes() -> None:
+    silent = nooping()
+    ask(silent, 9)
+    silent.wait(6)
+    silent.send("server", encode("dcp_stream_end", opaque=1, vbucket=7, end_reason="ok"))
+    acknowledged = packets(silent)
+    *before, noop, _, end, _ = acknowledged
+    those = [found_in(captured, rules=NOOPS) for captured in (packets(unanswered()), acknowledged, [*before, noop, end])]
+    whose = [[(one.cause, one.whose) for one in found if one.rule == "noop-unanswered"] for found in those]
+    assert whose == [[("goes-on", "client")], [("acknowledged", "client")], [("silent", "unknown")]]
+
+
+def test_a_noop_that_is_answered_late() -> None:
+    talk = nooping()
+    ask(talk, 9)
+    talk.wait(7)
+    answer(talk, 9)
+    (found,) = check(talk)
+    assert (found.rule, found.message) == ("noop-unanswered", "noop 0x00000009 unanswered for 7.0 s")
+    assert [place.direction for place in found.places] == ["s2c", "c2s"]
+
+
+@pytest.mark.parametrize("abort", [False, True])
+def test_it_is_an_error_where_the_producer_closes_then(abort: bool) -> None:
+    talk = unanswered()
+    talk.close("server", abort=abort)
+    (found,) = check(talk)
+    assert (found.rule, found.severity) == ("noop-unanswered", "error")
+    assert found.message == "noop 0x00000009 unanswered for 6.0 s, then the producer closed the connection"
+
+
+def test_it_is_none_where_the_client_closes() -> None:
+    talk = unanswered()
+    talk.close("client")
+    assert told(talk) == [("noop-unanswered", "warning")]
+
+
+@pytest.mark.parametrize(("seconds", "interval"), [(4, "20"), (1.5, "1"), (0.5, "0.1")])
+def test_the_capture_has_to_go_on(seconds: float, interval: str) -> None:
+    assert check(unanswered(seconds, interval)) == []
+    talk = unanswered(seconds, interval)
+    talk.close("server")
+    assert check(talk) == []
+
+
+def test_where_answers_are_slow_more_patience_is_had() -> None:
+    talk = nooping()
+    ask(talk, 8)
+    talk.wait(1)
+    answer(talk, 8)
+    ask(talk, 9)
+    go_on(talk, 9)
+    assert check(talk) == []
+
+
+def test_noops_that_are_answered_at_once() -> None:
+    talk = nooping("1")
+    for _ in range(20):
+        talk.noop()
+        talk.wait(1)
+    assert check(talk) == []
+
+
+def test_an_answer_that_may_be_in_a_hole() -> None:
+    talk = nooping()
+    ask(talk, 9)
+    with talk.lost():
+        answer(talk, 9)
+    go_on(talk, 6)
+    assert check(talk) == []
+
+
+def test_an_answer_that_may_be_in_a_hole_at_the_end() -> None:
+    talk = nooping()
+    ask(talk, 9)
+    with talk.lost():
+        answer(talk, 9)
+        talk.send("client", encode("dcp_get_failover_log", opaque=9))
+    go_on(talk, 6)
+    with talk.lost():
+        go_on(talk)
+    assert check(talk) == []
+
+
+def test_a_consumer_that_says_nothing_to_any_of_several() -> None:
+    talk = nooping()
+    for opaque in (7, 8, 9):
+        ask(talk, opaque)
+        talk.wait(25)
+    go_on(talk, 1)
+    assert sorted(told(talk)) == [("noop-overlap", "warning"), ("noop-unanswered", "warning")]
+    (found,) = [one for one in check(talk) if one.rule == "noop-unanswered"]
+    assert found.count == 2  # the first and the last: of those between them no answer can be told from theirs
+
+
+# -- noop-overlap -------------------------------------------------------------------------------------------------------------------------
+
+
+def overlapping() -> Told:
+    talk = nooping()
+    ask(talk, 8)
+    ask(talk, 9)
+    go_on(talk, 1)
+    answer(talk, 8)
+    answer(talk, 9)
+    return talk
+
+
+def test_a_noop_before_the_one_before_is_answered() -> None:
+    (found,) = check(overlapping())
+    assert (found.rule, found.severity) == ("noop-overlap", "warning")
+    assert found.message == "noop 0x00000009 sent while 0x00000008 had no answer"
+    assert [place.direction for place in found.places] == ["s2c", "s2c"]
+
+
+@pytest.mark.parametrize("opaque", [8, 9])
+@pytest.mark.parametrize("sizes", [None, [1] * 100])
+def test_an_answer_that_comes_first_and_late_excuses_no_overlap(opaque: int, sizes: list[int] | None) -> None:
+    """How long it took itself is what is in question, and so is any other answer that was under way."""
+    talk = nooping()
+    talk.stream(7).snapshot(0, 9, "memory", "ack")
+    ask(talk, 8)
+    talk.wait(1)
+    ask(talk, 9)
+    talk.wait(1)
+    answer(talk, opaque)
+    (found,) = check(talk, sizes=sizes)
+    assert (found.rule, found.message) == ("noop-overlap", "noop 0x00000009 sent while 0x00000008 had no answer")
+
+
+def test_a_late_answer_to_something_else_excuses_no_overlap() -> None:
+    talk = nooping()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory", "ack")
+    ask(talk, 8)
+    talk.wait(1)
+    ask(talk, 9)
+    talk.wait(1)
+    stream.snapshot_received()
+    answer(talk, 8)
+    assert told(talk) == [("noop-overlap", "warning")]
+
+
+def test_an_overlap_at_the_end() -> None:
+    talk = nooping()
+    ask(talk, 8)
+    ask(talk, 9)
+    talk.wait(1)
+    talk.send("server", encode("dcp_stream_end", opaque=1, vbucket=7, end_reason="ok"))
+    assert told(talk) == [("noop-overlap", "warning")]
+
+
+def test_an_answer_that_the_capture_has_a_moment_late() -> None:
+    talk = nooping()
+    ask(talk, 8)
+    ask(talk, 9)
+    answer(talk, 8)
+    answer(talk, 9)
+    go_on(talk, 1)
+    assert check(talk) == []
+
+
+def test_an_overlap_whose_answer_may_be_in_a_hole() -> None:
+    talk = nooping()
+    ask(talk, 8)
+    with talk.lost():
+        answer(talk, 8)
+    ask(talk, 9)
+    answer(talk, 9)
+    go_on(talk, 1)
+    assert check(talk) == []
+
+
+@pytest.mark.parametrize("seconds", [1, 9])
+def test_without_the_consumers_direction_nobody_knows_of_answers(seconds: int) -> None:
+    talk = nooping()
+    talk.begin()
+    for opaque in (8, 9):
+        ask(talk, opaque)
+        with talk.lost():
+            answer(talk, opaque)
+    talk.wait(seconds)
+    talk.send("server", encode("dcp_stream_end", opaque=1, vbucket=7, end_reason="ok"))
+    assert check(talk) == []
+
+
+# -- noop-opaque --------------------------------------------------------------------------------------------------------------------------
+
+
+def swapped() -> Told:
+    talk = nooping()
+    talk.noop()
+    ask(talk, 0x81969800)
+    answer(talk, 0x00989681)
+    go_on(talk, 6)
+    return talk
+
+
+def test_an_answer_with_another_opaque_is_told_once() -> None:
+    (found,) = check(swapped())
+    assert (found.rule, found.severity) == ("noop-opaque", "warning")
+    assert found.message == "noop 0x81969800 answered with opaque 0x00989681"
+    assert [place.direction for place in found.places] == ["c2s", "s2c"]
+
+
+@pytest.mark.parametrize("sizes", [None, [1] * 100])
+def test_a_client_that_never_answers_with_the_right_opaque(sizes: list[int] | None) -> None:
+    talk = nooping()
+    for opaque in (0x81969800, 0x82969800):
+        talk.wait(20)
+        ask(talk, opaque)
+        answer(talk, 0x00989681)
+    go_on(talk, 6)
+    (found,) = check(talk, sizes=sizes)
+    assert (found.rule, found.count) == ("noop-opaque", 2)
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_a_first_answer_after_a_hole(side: Side) -> None:
+    """A noop, or an answer, may be in it."""
+    talk = nooping()
+    with talk.lost():
+        talk.send(side, encode("dcp_noop", opaque=8) if side == "server" else encode("dcp_get_failover_log", opaque=8))
+    talk.failover_log(7, [(1, 0)])
+    ask(talk, 9)
+    answer(talk, 8)
+    answer(talk, 9)
+    go_on(talk, 6)
+    assert check(talk) == []
+
+
+def test_an_answer_to_a_noop_that_may_be_in_a_hole() -> None:
+    talk = nooping()
+    talk.noop()
+    with talk.lost():
+        ask(talk, 8)
+    ask(talk, 9)
+    answer(talk, 8)
+    answer(talk, 9)
+    go_on(talk, 6)
+    assert check(talk) == []
+
+
+def test_an_answer_to_a_noop_before_the_capture() -> None:
+    talk = nooping()
+    ask(talk, 8)
+    talk.begin()
+    ask(talk, 9)
+    answer(talk, 8)
+    answer(talk, 9)
+    go_on(talk, 6)
+    assert check(talk) == []
+
+
+def test_two_noops_and_an_answer_to_neither() -> None:
+    """It answers the first of them, whose answer may have been on its way when the second was sent."""
+    talk = nooping()
+    ask(talk, 8)
+    ask(talk, 9)
+    answer(talk, 7)
+    go_on(talk, 1)
+    (found,) = check(talk)
+    assert (found.rule, found.message) == ("noop-opaque", "noop 0x00000008 answered with opaque 0x00000007")
+
+
+def test_a_late_answer_to_a_noop_that_is_no_longer_known() -> None:
+    talk = nooping()
+    for opaque in (6, 7, 8, 9):
+        ask(talk, opaque)
+    for opaque in (6, 7, 8, 9):
+        answer(talk, opaque)
+    go_on(talk, 6)
+    assert [rule for rule, _ in told(talk) if rule != "noop-overlap"] == []
+
+
+@pytest.mark.parametrize("ends", ["silence", "close"])
+def test_an_answer_that_may_be_to_a_noop_that_nobody_saw_once_no_other_came(ends: str) -> None:
+    talk = nooping("10")
+    stream = talk.stream(7)
+    stream.snapshot(0, 20, "memory")
+    talk.begin()
+    for seqno in range(1, 9):
+        stream.mutation(seqno, f"k{seqno}")
+        go_on(talk)
+    ask(talk, 9)
+    answer(talk, 8)
+    go_on(talk, 6)
+    if ends == "close":
+        talk.close("server")
+    (found,) = check(talk)
+    assert (found.rule, found.severity, found.message) == (
+        "noop-opaque",
+        "warning",
+        "noop 0x00000009 answered with opaque 0x00000008",
+    )
+    assert [place.direction for place in found.places] == ["c2s", "s2c"]
+
+
+@pytest.mark.parametrize("sizes", [None, [1] * 100])
+def test_noops_go_on_after_an_answer_that_may_be_to_one_that_nobody_saw(sizes: list[int] | None) -> None:
+    talk = nooping()
+    talk.begin()
+    talk.stream(7).snapshot(0, 20, "memory")
+    go_on(talk)
+    for opaque in (9, 10, 11):
+        talk.wait(3)
+        ask(talk, opaque)
+        answer(talk, 8)
+    go_on(talk, 6)
+    (found,) = check(talk, sizes=sizes)
+    assert (found.rule, found.count) == ("noop-opaque", 3)
+
+
+def test_one_sided_captures_say_nothing_of_opaques() -> None:
+    talk = nooping()
+    talk.begin()
+    with talk.lost():
+        ask(talk, 9)
+    answer(talk, 8)
+    go_on(talk, 6)
+    assert "noop-opaque" not in [rule for rule, _ in told(talk)]
+
+
+def test_noops_alone_tell_who_the_producer_is() -> None:
+    talk = Told("test:1")
+    talk.noop()
+    ask(talk, 9)
+    answer(talk, 8)
+    talk.wait(6)
+    talk.noop()
+    assert [rule for rule, _ in told(talk)] == ["noop-opaque"]
+
+
+# -- silent-connection --------------------------------------------------------------------------------------------------------------------
+
+
+def silent(seconds: float = 50, **controls: Any) -> Told:
+    talk = opened(**(controls or {"enable_noop": "true", "set_noop_interval": "20"}))
+    talk.noop()
+    talk.wait(seconds)
+    talk.send("client", encode("dcp_get_failover_log", opaque=9))
+    return talk
+
+
+def test_a_producer_that_says_nothing_any_more() -> None:
+    (found,) = check(silent())
+    assert (found.rule, found.severity, found.message) == (
+        "silent-connection",
+        "warning",
+        "nothing came for 50.0 s, with a noop due every 20 s",
+    )
+
+
+def test_a_producer_that_was_silent_for_a_time() -> None:
+    talk = nooping("1")
+    talk.noop()
+    go_on(talk, 5)
+    (found,) = check(talk)
+    assert (found.rule, found.message) == ("silent-connection", "nothing came for 5.0 s, with a noop due every 1 s")
+    assert len(found.places) == 2
+
+
+@pytest.mark.parametrize("ends", ["open", "closed", "goes on"])
+def test_a_producer_still_waits_after_an_answer_with_another_opaque(ends: str) -> None:
+    talk = nooping("20")
+    talk.noop()
+    talk.wait(20)
+    ask(talk, 0x81969800)
+    answer(talk, 0x00989681)
+    talk.wait(120)
+    if ends == "closed":
+        talk.close("server")
+    else:
+        go_on(talk)
+    assert told(talk) == [("noop-opaque", "warning")]
+    if ends == "goes on":
+        talk.noop()
+        go_on(talk, 50)
+        assert told(talk) == [("noop-opaque", "warning"), ("silent-connection", "warning")]
+
+
+@pytest.mark.parametrize(
+    "controls",
+    [{"enable_noop": "true"}, {"set_noop_interval": "20"}, {"enable_noop": "false", "set_noop_interval": "20"}],
+)
+def test_without_noops_or_their_interval_silence_means_nothing(controls: dict[str, Any]) -> None:
+    assert check(silent(**controls)) == []
+
+
+@pytest.mark.parametrize(("seconds", "interval"), [(39, "20"), (1.5, "0.5")])
+def test_two_intervals_and_two_seconds_may_pass(seconds: float, interval: str) -> None:
+    assert check(silent(seconds, enable_noop="true", set_noop_interval=interval)) == []
+
+
+def test_the_end_of_the_capture_is_no_silence() -> None:
+    talk = nooping()
+    talk.noop()
+    talk.wait(100)
+    assert check(talk) == []
+
+
+def test_the_end_of_another_capture_neither() -> None:
+    talk, other = nooping(), opened("other:1", port=50_001)
+    talk.noop()
+    other.wait(100)
+    other.noop()
+    assert told(talk, other) == [("silent-connection", "warning")]  # the same capture goes on
+    talk.close("client")
+    assert told(talk, other) == []
+
+
+def test_a_noop_that_waits_for_its_answer_keeps_the_producer_silent() -> None:
+    talk = nooping("1")
+    ask(talk, 9)
+    talk.wait(10)
+    talk.send("client", encode("dcp_get_failover_log", opaque=9))
+    assert told(talk) == [("noop-unanswered", "warning")]
+
+
+def test_what_the_producer_said_may_be_in_a_hole() -> None:
+    talk = nooping()
+    talk.noop()
+    talk.wait(30)
+    with talk.lost():
+        talk.send("server", encode("dcp_stream_end", opaque=1, vbucket=7, end_reason="ok"))
+    go_on(talk, 30)
+    assert check(talk) == []
+
+
+def test_a_noop_that_was_lost_may_be_what_the_producer_waits_for() -> None:
+    talk = nooping("1")
+    talk.noop()
+    with talk.lost():
+        ask(talk, 9)
+    talk.failover_log(7, [(1, 0)])
+    talk.wait(10)
+    answer(talk, 9)
+    go_on(talk)
+    assert "silent-connection" not in [rule for rule, _ in told(talk)]
+
+
+# -- all ----------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [unanswered, overlapping, swapped, silent])
+def test_a_capture_that_begins_in_the_middle_knows_no_interval(make: Callable[[], Told]) -> None:
+    """What an answer may take at most is known without."""
+    talk = make()
+    event = next(number for number, event in enumerate(talk.events) if getattr(event, "data", b"")[1:2] == b"\x5c")
+    talk.begin()
+    talk.events.insert(event, talk.events.pop())
+    assert {one.rule for one in check(talk)} <= {"noop-unanswered", "noop-overlap", "noop-opaque"}
+
+
+@pytest.mark.parametrize("make", [unanswered, overlapping, swapped, silent])
+def test_batches_change_nothing(make: Callable[[], Told]) -> None:
+    whole = check(make())
+    assert whole
+    assert check(make(), sizes=[1] * 100) == whole
+    assert check(make(), sizes=[3] * 40) == whole
+
+
+def test_many_of_a_kind_are_one_finding() -> None:
+    talk = nooping("1")
+    for opaque in range(1, 30):
+        ask(talk, opaque)
+        talk.wait(3)
+        answer(talk, opaque)
+    (found,) = check(talk)
+    assert (found.rule, found.count) == ("noop-unanswered", 1)  # from then on answers are known to take three seconds
+    talk = nooping("1")
+    talk.noop()
+    for opaque in range(1, 30):
+        ask(talk, opaque)
+        answer(talk, opaque + 100)
+    (found,) = check(talk)
+    assert (found.rule, found.count, len(found.places)) == ("noop-opaque", 29, 8)

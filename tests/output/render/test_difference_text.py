@@ -1,0 +1,37 @@
+"""The summary of a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dcpinspect.diff.difference_columns import KINDS
+from dcpinspect.output.render import difference_text
+from dcpinspect.output.render.difference_text import summary
+from tests.diff.pairs import compared, streaming, told
+from tests.peers.truth import SAMPLES
+
+
+def plain(text: str, _: str) -> str:
+    return text
+
+
+def test_a_summary_fits_a_screen_and_says_whether_the_sides_differ() -> None:
+    found = compared(SAMPLES / "tour.pcapng", SAMPLES / "midstream.pcap")
+    lines = list(summary(found, (), ("tour.pcapng", "midstream.pcap"), plain))
+    assert len(lines) <= 24
+    assert "A and B do not differ, as far as both captures tell." in lines or "A and B differ." in lines
+    assert "Ahead:" in lines
+    assert any(line.startswith("The capture of B does not tell the history of 4 vbuckets") for line in lines)
+
+
+def test_every_kind_has_words() -> None:
+    assert set(difference_text._SAYS) == set(KINDS)
+
+
+def test_names_of_captures_are_escaped(tmp_path: Path) -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 1, "memory")
+    stream.mutation(1, "a")
+    lines = list(summary(told(tmp_path, talk, talk), (), ("\x1b[31mred", "b"), plain))
+    assert not any("\x1b" in line for line in lines)
+    assert lines[2] == "1 event on both sides"

@@ -1,0 +1,82 @@
+"""Events of a vbucket in order, each with what shows it."""
+
+from __future__ import annotations
+
+from dcpinspect.output.render.event_lines import EventLines, Noted, VbucketEvent, events, folded
+from tests.streams.test_story import told, twice
+from tests.streams.told import Told, opened
+
+DISK = "within the marker 0-9 in row 7, from disk: de-duplicated, purged by compaction, or hidden from this client"
+
+
+def texts(*talks: Told, fold: bool = False) -> list[str]:
+    found = events(told(*talks), {}, {1: "server"}, {1: 99})
+    return [f"{event.row} {event.kind}: {event.text}" for event in (folded(found) if fold else found)]
+
+
+def test_a_story_is_told_in_order_of_rows() -> None:
+    first, _ = twice()
+    assert texts(first) == [
+        "5 request: request from 0, no end: accepted",
+        "7 snapshot: disk snapshot 0-9, checkpoint: complete, 3 items, 2 to 9",
+        f"8 gap: seqno 1 did not come, deduplicated: {DISK}",
+        f"10 gap: seqnos 4 to 8 did not come, deduplicated: {DISK}",
+        "11 snapshot: memory snapshot 10-20, checkpoint: cut, 1 item, 12 to 12",
+        "12 gap: seqnos 10 to 11 did not come, deduplicated: within the marker 10-20 in row 11: de-duplicated, or hidden from this client",
+        "99 connection-closed: connection closed by the server, after seqno 12",
+    ]
+
+
+def test_runs_of_gaps_with_one_cause_are_one_line() -> None:
+    first, _ = twice()
+    shown = texts(first, fold=True)
+    assert shown[2] == f"8 gap: 2 gaps, 6 seqnos between 0 and 9 did not come, deduplicated: {DISK}"
+    assert len(shown) == len(texts(first)) - 1
+
+
+def test_what_was_asked_and_what_was_answered() -> None:
+    talk = opened()
+    talk.stream_answer(
+        talk.stream_request(7, 30, start=30, uuid=5, snapshot=(20, 40), end=90, value={"uid": "\x1b[31m"}), status=0x23, rollback=10
+    )
+    talk.stream_answer(talk.stream_request(7, 31), status=0x22)
+    talk.stream_request(7, 32)
+    request, gap, refused, unanswered, never = texts(talk)
+    assert request == (
+        '5 request: request from 30, to 90, uuid 0x0000000000000005, snapshot 20-40, {"uid":"\\\\u001b[31m"}: rollback to 10'
+    )
+    assert gap.startswith("6 gap: seqnos 11 to 30 did not come, rollback: ")
+    assert refused == "7 request: request from 0, no end: refused: erange"
+    assert unanswered == "9 request: request from 0, no end: unanswered"
+    assert never.endswith("before any seqno")
+
+
+def test_a_stream_that_runs_says_how_it_is_at_the_end() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "disk")
+    stream.mutation(2, "a")
+    assert texts(talk)[-1] == "99 state: backfilling, after seqno 2"
+    stream.end("too-slow")
+    assert texts(talk)[-1].endswith("stream-end: stream end: too-slow, after seqno 2")
+
+
+def test_messages_that_are_events_have_their_place() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "disk")
+    stream.mutation(2, "a")
+    note = Noted(8, 5_000_000_000, 1, -1, 2, "S", "system event: x")
+    found = events(told(talk), {0: [note]}, {}, {})
+    event = next(event for event in found if event.kind == "system-event")
+    assert (event.row, event.record()["text"]) == (8, "system event: x")
+    assert EventLines([event], 4_000_000_000, None).heading == "Row     Time Con Stream Event"
+    assert EventLines([event], 4_000_000_000, None).of(event) == ["  8 1.000000   1 #1     system event: x"]
+
+
+def test_nothing_that_an_event_says_is_cut() -> None:
+    event = VbucketEvent(8, 0, 1, 1, None, "gap", "seqnos 1 to 5 did not come, unexplained: " + "why " * 30)
+    lines = EventLines([event], None, 60).of(event)
+    assert all(len(line) <= 60 for line in lines)
+    assert {line[: len("Row Time Con Stream   ")] for line in lines[1:]} == {" " * len("Row Time Con Stream   ")}
+    assert " ".join(lines).split()[3:] == event.text.split()

@@ -1,0 +1,217 @@
+"""The report of findings, as people read it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dcpinspect.findings.finding import Finding, MessagePlace
+from dcpinspect.output.render.finding_text import report_lines
+from dcpinspect.output.render.verdict import LookedAt
+
+
+def place(row: int, *, file: int = 0, frame: int | None = None) -> MessagePlace:
+    return MessagePlace(row, 1, "s2c", 0, file, row if frame is None else frame, 1)
+
+
+def finding(**changes: object) -> Finding:
+    values = {
+        "rule": "seqno-not-increasing",
+        "severity": "error",
+        "cause": None,
+        "message": "22 after 23",
+        "next": "compare the rows",
+        "connections": (1,),
+        "vbuckets": (417,),
+        "sid": None,
+        "places": (place(1047, frame=991), place(1046, frame=990)),
+        "seqnos": (22, 23),
+        "first_time_ns": 1,
+        "last_time_ns": 1,
+    }
+    return Finding(**{**values, **changes})  # type: ignore[arg-type] # built from keywords
+
+
+def lines(*findings: Finding, files: tuple[str, ...] = ("a.pcap",), everything: bool = False, width: int | None = 100) -> list[str]:
+    return list(report_lines(findings, files, lambda text, _: text, with_effects=everything, width=width))
+
+
+def of_many(count: int, **changes: object) -> Finding:
+    """The same of as many vbuckets, which were told something else each."""
+    cases = tuple(finding(vbuckets=(number,), facts={"told": 10 * number}, **changes) for number in range(count))
+    return finding(vbuckets=tuple(range(count)), cases=cases, what="told … after 23", count=count, **changes)
+
+
+def test_a_finding_says_what_whose_when_and_what_to_do() -> None:
+    whole = finding(who="client a:1 (10.0.0.1:5)", server="server 10.0.0.2:6", clients=("a",), whose="server", over="open", count=2)
+    assert lines(replace(whole, first_time_ns=10**18, last_time_ns=10**18 + 10**9)) == [
+        "1 vbucket has messages that break the protocol",
+        "",
+        "✖ seqno-not-increasing: 22 after 23",
+        "    client a:1 (10.0.0.1:5), server 10.0.0.2:6; connection 1, vb 417",
+        "    2001-09-09 01:46:40.000–01:46:41.000 UTC, 2 times; the server has to act; not over by the end",
+        "    rows 1046, 1047; Wireshark: frame.number in {990, 991}",
+        "    next: compare the rows",
+        "",
+        "--all shows everything; 'dcpinspect explain RULE' explains a rule",
+    ]
+
+
+def test_a_note_has_no_packets_and_all_of_it_with_all() -> None:
+    note = finding(severity="note", clients=("10.0.0.1 a",), over="recovered", over_row=9)
+    assert lines(note)[2:6] == [
+        "· seqno-not-increasing: 22 after 23",
+        "    client 10.0.0.1 a, connection 1, vb 417; 00:00:00 UTC; recovered in row 9",
+        "    next: compare the rows",
+        "",
+    ]
+    assert any("Wireshark" in line for line in lines(note, everything=True))
+
+
+LONG = "a stream of forty vbuckets was asked for with a seqno that the server of this bucket has never had"
+
+
+def test_lines_that_are_left_over_go_to_the_worst_first() -> None:
+    found = [finding(rule=f"rule-{number}", severity="warning", message=LONG, next=LONG, connections=(number,)) for number in range(9)]
+    told = lines(*found, width=60)
+    assert len(told) <= 25
+    assert told[2:5] == [
+        "! rule-0: a stream of forty vbuckets was asked for with a",
+        "    seqno that the server of this bucket has never had",
+        "    (connection 0, vb 417)",
+    ]
+    assert "! rule-8: a stream of forty vbuckets was asked for with a…" in told
+
+
+def test_without_a_screen_nothing_is_cut_and_no_line_is_folded() -> None:
+    found = [finding(rule=f"rule-{number}", severity="warning", message=LONG, next=LONG) for number in range(9)]
+    told = lines(*found, width=None)
+    assert told.count(f"    next: {LONG}") == len(found) == sum(line.endswith(f": {LONG}") and line[0] == "!" for line in told if line)
+
+
+def test_what_differs_is_below_each_other_three_times_and_always_with_all() -> None:
+    assert [line.split() for line in lines(of_many(9))[5:10]] == [
+        ["vb", "told"],
+        ["0", "0"],
+        ["1", "10"],
+        ["2", "20"],
+        ["and", "6", "more", "(--all)"],
+    ]
+    told = lines(of_many(9), everything=True)
+    assert [line.split() for line in told[6:15]] == [[str(number), str(10 * number)] for number in range(9)]
+
+
+def test_what_does_not_differ_is_no_table() -> None:
+    same = finding(vbuckets=(1, 2), cases=(finding(vbuckets=(1,)), finding(vbuckets=(2,))))
+    assert len(lines(same)) == len(lines(finding()))
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("count", [1, 4, 9, 40])
+def test_a_report_is_a_screen_and_the_worst_is_on_it(count: int, width: int) -> None:
+    found = [of_many(9, rule=f"rule-{number}", severity=severity) for severity in ("error", "warning", "note") for number in range(count)]
+    told = lines(*found, width=width)
+    assert len(told) <= 25
+    assert max(map(len, told)) <= width
+    assert any(line.startswith("✖ rule-0: ") for line in told)
+    whole = lines(*found, width=width, everything=True)
+    assert sum(line[:1] in "✖!·" for line in whole if line) == 3 * count
+
+
+def test_nothing_found_is_said_with_how_much_was_looked_at() -> None:
+    assert lines() == ["nothing wrong"]
+    looked = LookedAt(1200, 4, 900, 900)
+    (line,) = report_lines([], ["a"], lambda text, _: text, looked=looked)
+    assert line == "nothing wrong: 1,200 messages, 4 streams, 100 % of bytes decoded"
+    (line,) = report_lines([], ["a"], lambda text, _: text, looked=LookedAt(1, 0, 899, 900, "1 rule asked"))
+    assert line == "nothing wrong: 1 message, 0 streams, 99.8 % of bytes decoded, 1 rule asked"
+    (line,) = report_lines([], ["a"], lambda text, _: text, looked=LookedAt(2, 1, 900, 900, lost=1))
+    assert line == "nothing wrong: 2 messages, 1 stream, 100 % of bytes decoded, 1 byte lost"
+
+
+def beside(*findings: Finding, everything: bool = False) -> list[str]:
+    """The report where connections 2 to 4 carry no DCP, and others do."""
+    looked = LookedAt(9, 1, 9, 9, without_dcp=frozenset((2, 3, 4)))
+    told = report_lines(findings, ["a"], lambda text, _: text, with_effects=everything, width=100, looked=looked)
+    return [line for line in told if line and line[0] in "✖!·"]
+
+
+def note(rule: str, *connections: int) -> Finding:
+    return finding(rule=rule, severity="note", connections=connections, vbuckets=(), message="m")
+
+
+def test_notes_about_connections_without_dcp_are_one_line() -> None:
+    own, clear = note("connection-closed", 1, 2), note("credentials-in-clear", 2, 4)
+    bad, probes, old = finding(connections=(2,)), note("health-probe", 3, 4), note("legacy-layout", 2)
+    assert beside(bad, own, probes, old, clear) == [
+        "✖ seqno-not-increasing: 22 after 23",
+        "· connection-closed: m",
+        "· credentials-in-clear: m",
+        "· 2 notes about connections without DCP: health-probe, legacy-layout (connections 2–4; --all)",
+    ]
+    assert beside(own, probes, clear) == ["· connection-closed: m", "· health-probe: m", "· credentials-in-clear: m"]
+    assert len(beside(bad, own, probes, old, clear, everything=True)) == 5
+
+
+def test_packets_of_several_files_are_told_apart() -> None:
+    shown = lines(finding(places=(place(1, frame=5), place(2, file=1, frame=6))), files=("a.pcap", "b.pcap"))
+    assert shown[5] == "    rows 1, 2; Wireshark: frame.number == 5 of a.pcap; frame.number == 6 of b.pcap"
+
+
+@pytest.mark.parametrize(
+    ("file", "named"), [(0, "since packets 5, 7 or 9 of a.pcap"), (1, "since packet 5 of a.pcap, packet 7 of a.pcap or packet 9 of b.pcap")]
+)
+def test_several_numbers_of_packets_are_all_named(file: int, named: str) -> None:
+    places = (place(60_000_001, frame=5), place(80_000_000, frame=7), place(100_000_000, frame=9, file=file))
+    message = "requested again while open since row 60000001, 80000000 or 100000000"
+    text = "\n".join(lines(finding(message=message, places=places), files=("a.pcap", "b.pcap"), width=None))
+    assert named in text
+    assert "0000" not in text
+
+
+def test_rows_that_are_numbers_of_packets_are_not_shown() -> None:
+    row = 248 * 10**7
+    told = finding(message=f"followed in row {row}", places=(place(row, frame=5),), over="recovered", over_row=row + 1, who="client a")
+    text = "\n".join(lines(told))
+    assert str(row) not in text
+    assert "followed in packet 5 of a.pcap" in text
+    assert "; recovered\n" in text
+    assert "    Wireshark: frame.number == 5\n" in text
+
+
+def test_nothing_of_the_wire_steers_the_terminal() -> None:
+    assert not any("\x1b" in line for line in lines(finding(message="a\x1b[31m", next="b\x1b]0;x\x07"), files=("\x1b.pcap",)))
+
+
+def with_effects(count: int = 3) -> list[Finding]:
+    cause = finding(rule="rollback-loop", severity="warning", message="rolled back 3 times", next="stop")
+    effect = finding(rule="rollback", severity="warning", message="asked 9", next="", count=count, effect_of=cause.id)
+    return [cause, effect, finding(rule="stream-refused", severity="note", message="refused", next="", places=(), effect_of=cause.id)]
+
+
+def test_effects_are_counted_under_their_cause() -> None:
+    told = lines(*with_effects())
+    assert told[0] == "1 client loops since 00:00:00 UTC"
+    assert told[-3] == "    explains 4 other findings: 3 rollback, 1 stream-refused"
+    assert "rollback: asked 9" not in "".join(told)
+
+
+def test_effects_are_told_under_their_cause_where_that_is_asked_for() -> None:
+    shown = lines(*with_effects(), everything=True)
+    assert [line for line in shown if "follows" in line] == [
+        "    follows from it: ! rollback: asked 9",
+        "    follows from it: · stream-refused: refused",
+    ]
+
+
+def test_effects_whose_cause_is_not_among_the_findings_stand_for_themselves() -> None:
+    shown = lines(*with_effects()[1:2])
+    assert shown[0] == "1 vbucket was rolled back"
+    assert "! rollback: asked 9" in shown
+
+
+def test_nothing_of_the_wire_steers_the_terminal_from_an_effect() -> None:
+    cause, effect, _ = with_effects()
+    effect.message = "a\x1b[31m"
+    assert not any("\x1b" in line for line in report_lines([cause, effect], ["a"], lambda text, _: text, with_effects=True))

@@ -1,0 +1,118 @@
+"""Every word that tables print has a meaning, and the documents say the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.findings.rule import FAMILIES, SEVERITIES
+from dcpinspect.output.render.explanation import explain
+from dcpinspect.output.render.glossary import GLOSSARY
+from dcpinspect.streams import words as w
+from dcpinspect.streams.contracts import ALL
+from dcpinspect.streams.rollback import CAUSES as ROLLBACK_CAUSES
+from dcpinspect.streams.transitions import SNAPSHOT_STATES
+from dcpinspect.tables.schema import COLUMNS
+from tests.peers.truth import SAMPLES
+
+LISTS = {
+    "answer of a stream": w.ANSWERS,
+    "verdict of a stream": w.STREAM_VERDICTS,
+    "end_reason of a stream": w.END_REASONS,
+    "verdict of a connection": w.CONNECTION_VERDICTS,
+    "state of a snapshot": SNAPSHOT_STATES,
+    "type of a snapshot": w.SNAPSHOT_TYPES,
+    "layout of a snapshot marker": w.SNAPSHOT_LAYOUTS,
+    "convention of a snapshot": w.CONVENTIONS,
+    "cause of a gap": w.CAUSES,
+    "cause of a rollback": ROLLBACK_CAUSES,
+    "role of the TCP server": w.ROLES,
+    "severity of a finding": SEVERITIES,
+    "family of a rule": FAMILIES,
+}
+
+
+@pytest.mark.parametrize("topic", LISTS)
+def test_every_word_of_a_list_has_a_meaning(topic: str) -> None:
+    assert sorted(GLOSSARY[topic]) == sorted(LISTS[topic])
+
+
+def test_every_word_is_explained() -> None:
+    for topic, meanings in GLOSSARY.items():
+        for word, meaning in meanings.items():
+            lines = explain(word.upper())
+            assert lines is not None
+            assert lines[lines.index(f"{word}: {topic}") + 1] == f"  {meaning}"
+    assert set(w.VBUCKET_VERDICTS) <= {word for meanings in GLOSSARY.values() for word in meanings}
+
+
+def test_the_documents_say_the_same() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "streams.md").read_text("utf-8")
+    documented = {}
+    for part in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
+        rows = re.findall(r"^\| `([^`]+)` \|(?: `[^`]` \|)? (.+?) \|$", part.partition("\n## ")[0], re.MULTILINE)
+        if rows:
+            documented[part.partition("\n")[0].replace("`", "")] = {word: meaning.replace("`", "") for word, meaning in rows}
+    assert documented
+    assert documented == {topic: GLOSSARY[topic] for topic in documented}
+
+
+def test_every_column_is_explained() -> None:
+    for name in [*(column.name for column in COLUMNS), *(column.name for table in ALL for column in table.columns)]:
+        assert explain(name) is not None, name
+    assert explain("rtt_ns") == ["rtt_ns: column of messages", "  time from that request to the response"]
+
+
+def spoken(word: str) -> set[str]:
+    """A word of several parts as people type it."""
+    return {re.sub(r"[\s_-]+", between, word) for between in " -_"}
+
+
+def test_every_word_of_the_glossary_is_explained_however_it_is_joined() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "glossary.md").read_text("utf-8")
+    known = [word for word, _ in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE) if word not in ("word", "---")]
+    assert len(known) > 15
+    for word in (*known, *(word for meanings in GLOSSARY.values() for word in meanings)):
+        answers = {tuple(explain(form) or ()) for form in spoken(word)}
+        assert len(answers) == 1, word
+        assert answers != {()}, word
+
+
+def outputs(capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
+    """The words of headings, legends and labels, and those of words in tables, of what commands print about a capture."""
+    path = str(SAMPLES / "tour.pcapng")
+    for command in ("streams", "vbuckets", "snapshots", "gaps", "rollbacks", "connections"):
+        assert main([command, path, "--format", "ndjson"]) == 0
+        for record in map(json.loads, capsys.readouterr().out.splitlines()):
+            yield from record
+            words = ("answer", "verdict", "end_reason", "state", "type", "layout", "convention", "cause", "role", "closed_by")
+            yield from (record[name] for name in words if record.get(name))
+            for name in ("flags", "request_flags"):
+                yield from record.get(name) or ()
+    assert main(["check", path, "--fail-on", "never", "--format", "ndjson"]) == 0
+    for record in map(json.loads, capsys.readouterr().out.splitlines()):
+        yield from record
+        yield from (record[name] for name in ("rule", "family", "severity", "whose", "over"))
+    assert main(["info", path]) == 0
+    yield from re.findall(r"^(\w+) ", capsys.readouterr().out, re.MULTILINE)
+    assert main(["stats", path]) == 0
+    yield from re.findall(
+        r"[a-z_]{3,}|p\d\d",
+        " ".join(re.findall(r"^(?:command|collection|status|snapshots|connection) .*$", capsys.readouterr().out, re.MULTILINE)),
+    )
+
+
+def test_every_word_of_every_output_is_explained_and_not_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    unknown = sorted({word for word in outputs(capsys) if explain(word) is None})
+    assert unknown == [], " ".join(unknown)
+    for meanings in GLOSSARY.values():
+        for word, meaning in meanings.items():
+            assert meaning.lower().rstrip(".") != word.lower()
+    for table in (COLUMNS, *(table.columns for table in ALL)):
+        for column in table:
+            assert explain(column.name)[1:] != [f"  {column.name.replace('_', ' ')}"]  # type: ignore[index] # as above

@@ -1,0 +1,65 @@
+"""Pictures of a vbucket's streams keep to their width, and say everything in words, too."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.output.render.lane_paint import Painted, legend, legend_lines
+from dcpinspect.output.render.lanes import ASCII, Scale, lanes
+from dcpinspect.output.render.shape import by_seqno
+from dcpinspect.output.render.timeline_text import ascii_only, numbers, picture, scale_of, seconds
+from tests.streams.test_story import told, twice
+from tests.streams.told import opened
+
+
+def text_of(line: list[Painted]) -> str:
+    return "".join(text for text, _ in line)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_a_picture_keeps_to_its_width_and_says_everything_in_words(width: int) -> None:
+    streams = told(*twice())
+    scale = scale_of(streams, width=width)
+    lines = [text_of(line) for line in picture(streams[:1], scale, [[]], width=width)]
+    assert all(len(line) <= width for line in lines)
+    whole = "\n".join(text_of(line) for line in picture(streams[:1], scale, [[(2, "S")]], width=None))
+    for part in (
+        "row 5: from 0, accepted",
+        "0–9 disk, 10–20 cut memory",
+        "4 received, ended",
+        "3 deduplicated",
+        "1 system event, connection closed",
+    ):
+        assert part in whole
+
+
+def test_a_part_of_the_range_is_drawn_with_the_same_letters() -> None:
+    streams = told(*twice())
+    scale = scale_of(streams, width=80, seqnos=range(4, 9))
+    assert (scale.first, scale.last, scale.step) == (4, 8, 1)
+    assert lanes(by_seqno(streams[0]), scale).gaps == "ddddd"
+
+
+def test_ascii_has_nothing_else() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 2**64 - 1, "memory")
+    stream.mutation(5, "ключ")
+    streams = told(talk)
+    told_of = [line for signs in legend(ASCII) for line in legend_lines(signs)]
+    for line in (*picture(streams, scale_of(streams, width=80), [[]], width=80, glyphs=ASCII), *told_of):
+        assert ascii_only(text_of(line)).isascii()
+    assert ascii_only("a → b … ключ") == "a > b . " + r"\u043a\u043b\u044e\u0447"
+
+
+def test_an_axis_of_time_has_as_many_digits_as_its_ticks_differ_in() -> None:
+    for step, shown in ((50_000_000, "0.0       0.5       1.0"), (200_000, "0.000     0.002     0.004"), (10**9, "0         10        20")):
+        scale = Scale(0, step, 30)
+        assert numbers(scale, lambda at, scale=scale: seconds(scale, at)) == shown  # type: ignore[misc] # bound for each
+
+
+def test_no_line_ends_in_blanks() -> None:
+    streams = told(*twice())
+    for width in (60, None):
+        for line in picture(streams, Scale(1 << 40, 1, 10), [[]] * len(streams), width=width):
+            assert text_of(line) == text_of(line).rstrip()

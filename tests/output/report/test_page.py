@@ -1,0 +1,90 @@
+"""The page in a real browser: what a capture says is never markup, and the page is whole without scripts and without a network."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.output.report.page import page
+from tests.output.report.gathered import MARKUP, gathered, hostile
+from tests.peers.truth import SAMPLES
+
+
+def in_browser(path: Path, *options: str) -> str:
+    """The document after its scripts have run, as the browser has it."""
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent / 'profile'}", *options]
+    done = subprocess.run(
+        [*command, "--virtual-time-budget=2000", "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=100, check=True
+    )
+    return done.stdout
+
+
+class Elements(HTMLParser):
+    """Counts elements, and keeps ids and where links lead."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: dict[str, int] = {}
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.handlers: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] = self.tags.get(tag, 0) + 1
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+
+@pytest.mark.requires("chromium")
+def test_nothing_of_a_capture_is_markup(tmp_path: Path) -> None:
+    told = gathered(hostile(tmp_path / "a.pcap"))
+    assert {"seqno-not-increasing", "control-unknown-key"} <= {one.rule for one in told.causes}
+    path = tmp_path / "report.html"
+    path.write_text(page(told))
+    text = in_browser(path)
+    found = Elements(text)
+    assert "document.title=" in text, "the names are shown"
+    assert re.search(r"<title>a\.pcap · dcpinspect report</title>", text), "no script of the capture ran"
+    assert found.tags["script"] == 1
+    assert "img" not in found.tags
+    assert "taken" not in found.ids
+    assert found.handlers == []
+    assert MARKUP.decode() not in path.read_text()
+
+
+@pytest.mark.requires("chromium")
+def test_tables_are_sorted_and_searched_by_the_script(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(page(gathered(SAMPLES / "tour.pcapng")))
+    assert '<th scope="col"><button>vbucket</button></th>' in in_browser(path)
+    plain = Elements(path.read_text())
+    assert "button" not in plain.tags, "it is readable before any script has run"
+    assert plain.tags["table"] >= 2
+
+
+@pytest.mark.parametrize("sample", ["rollback.pcap", "orphans.pcap", "capture-loss.pcap"])
+def test_links_lead_to_places_of_the_page_and_nowhere_else(sample: str) -> None:
+    text = page(gathered(SAMPLES / sample))
+    found = Elements(text)
+    assert len(found.ids) == len(set(found.ids))
+    assert {link.removeprefix("#") for link in found.links} <= set(found.ids)
+    assert "http:" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "https:" not in text
+
+
+def test_a_finding_links_to_its_messages_and_back() -> None:
+    found = Elements(page(told := gathered(SAMPLES / "orphans.pcap")))
+    for row, one in told.shown.items():
+        assert f"#row-{row}" in found.links
+        for name in one.findings:
+            assert f"#finding-{name}" in found.links
+
+
+def test_the_page_says_whether_it_is_redacted() -> None:
+    assert "<b>not redacted</b>" in page(gathered(SAMPLES / "rollback.pcap"))

@@ -1,0 +1,45 @@
+"""What a report has: the findings of ``check`` with their messages, and no more of anything than its limits allow."""
+
+from __future__ import annotations
+
+from dcpinspect.output.report.report_contents import Limits, places_of, title_of
+from tests.output.report.gathered import gathered
+from tests.peers.truth import SAMPLES
+
+
+def test_every_finding_has_messages_that_show_it_and_these_name_it() -> None:
+    told = gathered(SAMPLES / "orphans.pcap")
+    assert [one.rule for one in told.causes][:2] == ["rollback-not-followed", "orphaned-vbucket"]
+    for one in told.causes:
+        for place in places_of(one, told.limits):
+            assert one.id in told.shown[place.row].findings
+
+
+def test_a_message_has_its_line_its_fields_and_its_bytes() -> None:
+    told = gathered(SAMPLES / "orphans.pcap")
+    one = told.shown[31]
+    assert "stream_req" in one.line
+    assert one.fields[0].startswith("DCP_STREAM_REQ command")
+    assert one.bytes[0].split()[:3] == ["0", "80", "53"]
+    assert len(one.bytes) == -(-72 // 16)
+
+
+def test_timelines_are_of_vbuckets_with_errors_warnings_and_rollbacks_or_the_first_ones() -> None:
+    assert [one.vbucket for one in gathered(SAMPLES / "orphans.pcap").timelines] == [42, 45, 48]
+    assert [one.vbucket for one in gathered(SAMPLES / "tour.pcapng").timelines][:1] != []
+
+
+def test_what_is_beyond_the_limits_is_said() -> None:
+    told = gathered(SAMPLES / "orphans.pcap", limits=Limits(findings=1, evidence=2, timelines=1, rows=2))
+    assert len(told.causes) == 1
+    assert len(told.shown) == 2
+    assert len(told.timelines) == 1
+    text = " ".join(told.left_out)
+    assert "findings" in text
+    assert "timelines of 2 more vbuckets" in text
+    assert "rows of the table of vbuckets" in text
+
+
+def test_a_report_is_named_after_its_captures() -> None:
+    assert title_of(["a/b/c.pcap", "d.pcap"]) == "c.pcap and 1 more"
+    assert title_of([]) == "no capture"

@@ -1,0 +1,81 @@
+"""The pictures of a report: what they show, counted in their elements."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from dcpinspect.output.report import report_pictures
+from dcpinspect.output.statistics import Charts
+from tests.output.report.gathered import gathered
+from tests.peers.truth import SAMPLES
+
+
+def test_the_map_has_a_cell_for_each_vbucket_and_an_error_wins_the_colour() -> None:
+    told = gathered(SAMPLES / "orphans.pcap")
+    drawn = report_pictures.vbucket_map(told.vbuckets, told.vbuckets.values("client")[0], frozenset({42}))
+    kinds = [one.get("class", "") for one in drawn.iter("rect")]
+    assert kinds.count("fill-severity-error") == sum(bool((found or {}).get("error")) for found in told.vbuckets.values("findings")) == 3
+    assert len(kinds) == len(told.vbuckets)
+    assert [one.get("href") for one in drawn.iter("a")] == ["#vb-42"]
+
+
+def test_a_timeline_has_each_snapshot_gap_and_event() -> None:
+    told = next(one for one in gathered(SAMPLES / "rollback.pcap").timelines if one.vbucket == 10)
+    drawn = report_pictures.timeline(told)
+    titles = [one.text or "" for one in drawn.iter("title")]
+    assert "0–20 memory, came to 12" in titles
+    assert "0–10 disk" in titles
+    assert any(re.fullmatch(r"rollback: 12 seqnos", one) for one in titles)
+    letters = [one.text for one in drawn.iter("text") if "mark" in one.get("class", "")]
+    assert sorted(filter(None, letters)) == ["B", "C", "E", "Q", "Q", "Q", "R"]
+
+
+def test_gaps_that_fall_on_one_place_are_drawn_once_with_all_their_seqnos() -> None:
+    told = next(one for one in gathered(SAMPLES / "rollback.pcap").timelines if one.vbucket == 7)
+    titles = [one.text or "" for one in report_pictures.timeline(told).iter("title")]
+    deduplicated = sum(int(one.split()[1].replace(",", "")) for one in titles if one.startswith("deduplicated:"))
+    of_streams = [story.gaps.values("width") for story in told.streams]
+    causes = [story.gaps.values("cause") for story in told.streams]
+    assert deduplicated == sum(
+        width
+        for widths, names in zip(of_streams, causes, strict=True)
+        for width, cause in zip(widths, names, strict=True)
+        if cause == "deduplicated"
+    )
+
+
+def test_charts_say_what_their_layers_are_and_none_is_drawn_of_nothing() -> None:
+    told = gathered(SAMPLES / "rollback.pcap")
+    drawn = report_pictures.over_time(told.charts, of_bytes=False)
+    assert drawn is not None
+    assert "dcp_mutation" in drawn[1]
+    assert len(drawn[1]) == len(list(drawn[0].iter("path")))
+    assert report_pictures.over_time(Charts(), of_bytes=True) is None
+    assert report_pictures.round_trips(Charts()) is None
+    assert [number for number, _ in report_pictures.windows(told.charts)] == [one[0] for one in told.charts.windows]
+
+
+def test_the_legend_has_what_is_drawn_and_no_more() -> None:
+    told = next(one for one in gathered(SAMPLES / "rollback.pcap").timelines if one.vbucket == 10)
+    drawn = [report_pictures.timeline(told)]
+    assert {word for _, word in report_pictures.legend("snapshot", drawn)} == {"memory", "disk"}
+    assert "capture-loss" not in {word for _, word in report_pictures.legend("cause", drawn)}
+    assert {letter for letter, _ in report_pictures.letters(drawn)} == {"B", "C", "E", "Q", "R"}
+    assert report_pictures.legend("cause", []) == report_pictures.letters([]) == []
+
+
+def test_a_stream_that_delivered_nothing_takes_less_room_and_no_mark_is_cut_off() -> None:
+    told = next(one for one in gathered(SAMPLES / "loop.pcap").timelines if one.vbucket == 30)
+    drawn = report_pictures.timeline(told)
+    tops = [float(group.get("transform", "").split()[1].rstrip(")")) for group in drawn.iter("g")]
+    assert {below - top for top, below in pairwise(tops)} == {78, 42}
+    assert all(float(one.get("x", "")) >= 8 for one in drawn.iter("text") if "mark" in one.get("class", ""))
+
+
+def test_a_command_has_one_colour_in_both_charts() -> None:
+    charts = gathered(SAMPLES / "tour.pcapng").charts
+    drawn = [report_pictures.over_time(charts, of_bytes=of_bytes) for of_bytes in (False, True)]
+    assert drawn[0] is not None
+    assert drawn[1] is not None
+    assert drawn[0][1] == drawn[1][1]

@@ -1,0 +1,59 @@
+"""What the TCP connection under the messages tells."""
+
+from __future__ import annotations
+
+from dcpinspect.reading.engine import Engine
+from dcpinspect.streams.tcp_facts import Link
+from tests.damage import PORT, batches
+from tests.streams.told import Told, opened, packets
+
+
+def links(*talks: Told) -> list[Link]:
+    engine = Engine(["told.pcap"], ports=(PORT,))
+    for part in batches(packets(*talks)):
+        engine.feed(part)
+    engine.finish()
+    return engine.links
+
+
+def test_times_and_the_start_of_a_connection() -> None:
+    talk = opened()
+    captured = packets(talk)
+    (link,) = links(talk)
+    assert (link.number, link.client, link.server, link.has_handshake) == (1, "10.0.0.1:50000", "10.0.0.2:11210", True)
+    assert (link.first_ns, link.last_ns) == (captured[0].time_ns, captured[-1].time_ns)
+    assert (link.closed, link.closed_by) == ("", -1)
+    talk.events.insert(0, talk.events[0])
+    talk.begin()
+    talk.noop()
+    assert not links(talk)[0].has_handshake
+
+
+def test_the_first_fin_or_reset_says_who_closed_and_when() -> None:
+    for abort, closed in ((False, "fin"), (True, "rst")):
+        talk = opened()
+        talk.close("server", abort=abort)
+        place = len(packets(talk)) - (1 if abort else 2)
+        (link,) = links(talk)
+        assert (link.closed, link.closed_by, link.closed_packet, link.closed_frame) == (closed, 1, place, place + 1)
+        assert link.closed_ns == packets(talk)[place].time_ns
+
+
+def test_a_new_connection_on_the_same_addresses_ends_the_old_one() -> None:
+    one, other = opened(), opened()
+    first, second = links(one, other)
+    assert (first.closed, first.closed_by, second.closed) == ("replaced", -1, "")
+    assert first.closed_packet == len(packets(one)) + 1  # the answer to the SYN shows that it is no stray one
+
+
+def test_what_was_lost_behind_the_last_message_is_told() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    with talk.lost():
+        stream.mutation(1, "k")
+    talk.send("client", bytes.fromhex("800a" + "00" * 22))
+    (link,) = links(talk)
+    assert link.lost_at_end[0] is None
+    span = link.lost_at_end[1]
+    assert span is not None
+    assert span[1] - span[0] == 57 == link.missing[1]

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.errors import UsageError
+from dcpinspect.tui.export_choices import PACKETS, export, messages, report
+from dcpinspect.tui.inspection import Inspection
+from tests.tui.screens import SAMPLES
+
+CAPTURE = SAMPLES / "rollback.pcap"
+ROWS = [3, 7, 99, 161]
+
+
+@pytest.fixture(scope="module")
+def inspection() -> Inspection:
+    one = Inspection([str(CAPTURE)])
+    one.load(lambda: None)
+    return one
+
+
+def arrow_rows(path: Path) -> list[int]:
+    with pa.ipc.open_file(path) as file:
+        return [int(row) for row in file.read_all()["row"].to_pylist()]
+
+
+READERS: dict[str, Callable[[Path], list[int]]] = {
+    "a.ndjson": lambda path: [json.loads(line)["row"] for line in path.read_text("utf-8").splitlines()],
+    "a.json": lambda path: [one["row"] for one in json.loads(path.read_bytes())],
+    "a.csv": lambda path: [int(one["row"]) for one in csv.DictReader(path.read_text("utf-8").splitlines())],
+    "a.txt": lambda path: [int(line.split()[0]) for line in path.read_text("utf-8").splitlines()[1:]],
+    "a.parquet": lambda path: [int(row) for row in pq.read_table(path)["row"].to_pylist()],
+    "a.ARROW": arrow_rows,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_each_format_has_the_rows(name: str, tmp_path: Path, inspection: Inspection) -> None:
+    export(str(tmp_path / name), inspection, np.array(ROWS), lambda _: None)
+    assert READERS[name](tmp_path / name) == ROWS
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_packets_are_those_of_the_messages(tmp_path: Path, inspection: Inspection) -> None:
+    path = tmp_path / "some.pcapng"
+    export(str(path), inspection, np.array(ROWS), lambda _: None)
+    some = Inspection([str(path)])
+    some.load(lambda: None)
+    wanted = [inspection.store.bytes_of(row) for row in ROWS]
+    found = [some.store.bytes_of(row) for row in range(1, some.store.rows + 1)]
+    some.close()
+    assert set(wanted) <= set(found)
+    assert len(found) < 161
+
+
+def test_what_is_stopped_or_refused_leaves_nothing(tmp_path: Path, inspection: Inspection) -> None:
+    def stop(_: float) -> None:
+        raise UsageError("stopped")
+
+    there = tmp_path / "there.csv"
+    there.write_text("mine", "utf-8")
+    for name, tell, said in (
+        ("a.ndjson", stop, "stopped"),
+        ("a.pcapng", stop, "stopped"),
+        ("a.docx", print, "use one of .pcapng"),
+        ("there.csv", print, "already exists"),
+        ("no/folder.csv", print, "cannot be written"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            export(str(tmp_path / name), inspection, np.array(ROWS), tell)
+    assert [path.name for path in tmp_path.iterdir()] == ["there.csv"]
+    assert there.read_text("utf-8") == "mine"
+
+
+def test_packets_that_came_through_a_pipe_are_not_promised(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.write(write, CAPTURE.read_bytes())
+    os.close(write)
+    piped = Inspection([f"/dev/fd/{read}"])
+    piped.load(lambda: None)
+    os.close(read)
+    with pytest.raises(UsageError, match="export messages in another format"):
+        export(str(tmp_path / "a.pcapng"), piped, np.array(ROWS), lambda _: None)
+    assert PACKETS not in messages("", piped, lambda: np.array(ROWS)).names
+    export(str(tmp_path / "a.ndjson"), piped, np.array(ROWS), lambda _: None)
+    assert READERS["a.ndjson"](tmp_path / "a.ndjson") == ROWS
+    piped.close()
+
+
+@pytest.mark.parametrize(("name", "begins"), [("a.html", "<!DOCTYPE html>"), ("a.md", "# ")])
+def test_a_report_is_that_of_the_command(name: str, begins: str, tmp_path: Path, inspection: Inspection) -> None:
+    choice = report(inspection)
+    assert choice.write(str(tmp_path / name), lambda _: None) == f"{len(inspection.results.findings):,} findings"
+    assert main(["report", *inspection.files, "-o", str(tmp_path / f"command-{name}")]) == 0
+    assert (tmp_path / name).read_text().startswith(begins)
+    assert (tmp_path / name).read_text() == (tmp_path / f"command-{name}").read_text()

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from dcpinspect.findings.registry import RULES
+from dcpinspect.protocol.column_types import NO_ROWS
+from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.finding_about import about
+from dcpinspect.tui.findings_view import FIELDS
+from dcpinspect.tui.marked import rows_of
+from dcpinspect.tui.theme import UNICODE
+from tests.catalogue import each
+from tests.damage import Talk
+from tests.tls.damage import save
+from tests.tls.invented import Invented
+from tests.tui.screens import Keys, play, press, screen, settled
+
+
+def test_evidence_is_walked_and_opened() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "n")
+        one = app.finding_list.shown
+        assert one is not None
+        await press(app, pilot, "right_square_bracket", "enter")
+        assert app.packets.list.row == one.places[1].row
+        await press(app, pilot, "backspace", "v")
+        assert "#1        row 279" in screen(app), "streams above it are scrolled out of the way"
+        assert screen(app).splitlines()[1].startswith("vb 30 · "), "what is shown stays at the top"
+
+    play("loop.pcap", scene)
+
+
+def test_the_timeline_opens_at_the_message_that_one_comes_from() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4")
+        app.navigation.go("rollback")
+        await press(app, pilot, "right_square_bracket", "v")
+        assert (app.lanes.track and app.lanes.track.connection, app.lanes.at, app.lanes.row[0]) == (2, 50, 100)
+        assert "connection 2 · seqno 50 · row 100: rollback to 50" in screen(app)
+        app.navigation.to_row(13)
+        await press(app, pilot, "v")
+        assert (app.lanes.track and app.lanes.track.connection, app.lanes.row[0]) == (1, 13)
+        app.navigation.to_row(112)
+        await press(app, pilot, "v")
+        assert (app.lanes.track and app.lanes.track.name, app.lanes.row[0]) == ("#2", 112)
+
+    play("rollback.pcap", scene)
+
+
+def test_all_there_is_to_say_is_said() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4")
+        for one in app.finding_list.findings:
+            text = about(one, UNICODE, rows_of(one)).plain
+            assert one.where in text
+            assert all(f"row {place.row}" in text for place in one.places)
+
+    play("rollback.pcap", scene)
+
+
+def test_what_a_name_from_the_wire_holds_is_escaped_once(tmp_path: Path) -> None:
+    talk, packets = Invented(host=b"evil\x1b[31m"), Talk(server_port=11207)
+    packets.handshake()
+    for side, data in talk.writes:
+        packets.stream(side, data)
+    packets.close()
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "n")
+        one = next(one for one in app.finding_list.findings if one.rule == "tls-without-key")
+        assert r"server name evil\x1b[31m" in one.message
+        assert one.message in about(one, UNICODE).plain
+        assert r"evil\\x1b" not in screen(app)
+
+    play(save(tmp_path / "x.pcap", packets.packets), scene)
+
+
+def test_effects_stand_under_their_cause() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "home")
+        found = app.finding_list
+        cause = found.shown
+        assert cause is not None
+        assert cause.rule == "rollback-loop"
+        text = about(cause, UNICODE, NO_ROWS, 0, found.findings).plain
+        assert "Explains 9 other findings: 8 rollback, 1 unknown-vbucket-uuid." in text
+        assert "client connector:1 (10.11.0.1:50004, connector/4.2) · server 10.11.0.2:11210" in text
+        assert "whose  the client has to act; not over by the end" in text
+        assert "vb 31, connection 5: rolled back 4 times to 0 in 30 ms, 86 items sent again" in text
+        await press(app, pilot, "down")
+        effect = found.shown
+        assert effect is not None
+        assert effect.effect_of == cause.id
+        text = about(effect, UNICODE, NO_ROWS, 0, found.findings).plain
+        assert "it is an effect of rollback-loop, 2 vbuckets, connection 5, which says what to do" in text
+
+    play("loop.pcap", scene)
+
+
+def test_a_rule_is_hidden_and_shown_again() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "home", "down", "exclamation_mark")
+        assert "2 findings of rollback are hidden (Esc shows them)" in screen(app)
+        assert "rolled back: tomb" not in screen(app)
+        await press(app, pilot, "escape")
+        assert "rolled back: tomb" in screen(app)
+        assert "are hidden" not in screen(app)
+
+    play("loop.pcap", scene)
+
+
+def test_the_key_that_filters_messages_says_what_it_is_for() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "equals_sign")
+        assert "here ! hides all findings of a rule" in screen(app)
+
+    play("loop.pcap", scene)
+
+
+def test_the_same_key_goes_on_to_what_else_was_found_of_the_message() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        marked = app.inspection.results.marked
+        row, numbers = next((row, numbers) for row in marked.rows.tolist() if len(numbers := marked.of(row)) > 1)
+        app.navigation.to_row(row)
+        await settled(app, pilot)
+        seen = []
+        for _ in range(len(numbers) + 1):
+            await press(app, pilot, "e")
+            seen.append(app.finding_list.finding)
+        assert seen == [*numbers, numbers[0]]
+        await press(app, pilot, "backspace")
+        assert app.packets.list.row == row
+
+    play("loop.pcap", scene)
+
+
+def test_a_finding_opens_at_the_field_that_it_speaks_of() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "home", "enter")
+        assert app.packets.field is not None
+        assert app.packets.field.name == "start_seqno"
+        await press(app, pilot, "backspace", "right_square_bracket", "enter")
+        assert app.packets.field.name == "status"
+
+    play("loop.pcap", scene)
+
+
+NAMES = {"status", "opaque", "datatype", "cas", "key", "value", "failover_log"}
+"""Of fields that are no part of a layout of their own."""
+
+
+@each("rule", FIELDS)
+def test_every_field_that_a_rule_speaks_of_is_one(rule: str) -> None:
+    assert rule in RULES
+    assert set(FIELDS[rule]) <= {getattr(item, "name", "") for layout in LAYOUTS for item in (*layout.extras, *layout.value)} | NAMES

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.overview_view import MANY
+from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen, settled
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(("capture", "view"), [("orphans.pcap", "overview"), ("rollback.pcap", "packets")])
+def test_a_sick_capture_begins_with_the_overview(capture: str, view: str) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        assert app.view == view
+        await press(app, pilot, "1", "backspace")
+        assert app.view == view
+
+    play(capture, scene)
+
+
+def test_who_asks_for_messages_begins_with_them() -> None:
+    async def scene(app: InspectApp, _: Keys) -> None:
+        assert app.view == "packets"
+
+    play("orphans.pcap", scene, filter_text="vbucket = 42")
+
+
+def test_a_large_capture_begins_with_the_overview(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.tui.overview_view.MANY", 100)
+    assert MANY == 1_000_000
+
+    async def scene(app: InspectApp, _: Keys) -> None:
+        assert app.view == "overview"
+
+    play("rollback.pcap", scene)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE, (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_all_parts_are_on_one_screen(size: tuple[int, int]) -> None:
+    async def scene(app: InspectApp, _: Keys) -> None:
+        text = screen(app)
+        for words in (
+            "✖ 3 vbuckets receive nothing since 12:01:00 UTC · 4 notes",
+            "107 messages, 15 streams, 100 % of bytes decoded",
+            "6 findings, the worst first",
+            "rollback-not-followed",
+            "✖ 3 with an error",
+            "messages over time, at most 86 in 32 ms",
+        ):
+            assert words in text
+        assert ("10.11.0.1:50000 → 10.11.0.2:11210" in text) == (size[0] > 80)
+        assert ("travel" in text) == (size[0] > 120)
+
+    play("orphans.pcap", scene, size)
+
+
+def test_a_low_screen_has_findings_all_the_same() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        for size in ((60, 15), (100, 15), (60, 24)):
+            await pilot.resize_terminal(*size)
+            await settled(app, pilot)
+            assert app.overview.findings.scrollable_content_region.height >= 3
+            assert "1 client loops since 12:01:00 UTC · 2 notes" in screen(app)
+            assert "rollback-loop" in screen(app)
+
+    play("loop.pcap", scene, NARROW)
+
+
+def test_the_keyboard_walks_from_part_to_part_and_goes_in() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        view = app.overview
+        assert view.findings.has_focus
+        await press(app, pilot, "end", "down")
+        assert view.map.has_focus
+        await press(app, pilot, "n", "enter")
+        assert (app.view, app.map.vbucket) == ("vbuckets", 42)
+        await press(app, pilot, "backspace", "tab", "end", "enter")
+        assert (app.view, app.packets.list.row) == ("packets", 87), "the first of the last span of time"
+        await press(app, pilot, "backspace", "d")
+        assert "bytes over time" in screen(app)
+        await press(app, pilot, "down")
+        assert view.connections.has_focus
+        await press(app, pilot, *["up"] * 8)
+        assert view.findings.has_focus
+
+    play("orphans.pcap", scene)
+
+
+def test_nothing_to_see_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "empty.pcap"
+    path.write_bytes((Path(__file__).parents[2] / "sample_captures" / "rollback.pcap").read_bytes()[:24])
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "0", "enter", "tab", "enter", "tab", "enter", "tab", "enter", "n")
+        for words in ("no findings", "no message was read", "no vbucket was requested", "nothing was read", "no connections"):
+            assert words in screen(app)
+
+    play(path, scene)
