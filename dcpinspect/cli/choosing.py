@@ -52,7 +52,7 @@ class Choosing:
             return "nothing new is wrong"
         severity = None if self.severity == SEVERITIES[-1] else self.severity
         is_all = replace(self, severity=severity, limit=None, span=None, time=None) == Choosing()
-        return "nothing wrong" if is_all else "nothing wrong with what was asked for"
+        return "nothing wrong" if is_all else "nothing wrong in what was asked for"
 
     def lacking(self, links: Sequence[Link], clients: Collection[str], vbuckets: Collection[int]) -> str:
         """Returns which of the things asked for is nowhere; empty if all are there, or nothing is asked for.

@@ -23,7 +23,7 @@ def talk(body: Callable[[Client], Awaitable[T]], *arguments: str | Path) -> T:
         command = StdioServerParameters(
             command=sys.executable, args=["-m", "dcpinspect", "mcp", *map(str, arguments)], env={**os.environ, "PYTHONWARNINGS": "error"}
         )
-        async with Client(stdio_client(command)) as client:
+        async with Client(stdio_client(command, errlog=sys.__stderr__)) as client:
             return await body(client)
 
     return anyio.run(run)
