@@ -89,7 +89,7 @@ def new_part(parent: str, mode: int) -> tuple[str, int]:
     """Makes a file there that gets its name once it is complete; returns its path and a descriptor, and removes what killed processes left.
     Raises OSError.
     """
-    remove_abandoned(Path(parent), f"{_PART}*.part")
+    remove_abandoned(Path(parent), f"{_PART}*.part", stat.S_ISREG)
     while True:
         path = os.path.join(parent, f"{_PART}{secrets.token_hex(8)}.part")
         remember(path)
@@ -115,13 +115,13 @@ def _is_kept(descriptor: int) -> bool:
     return os.fstat(descriptor).st_nlink > 0
 
 
-def remove_abandoned(parent: Path, pattern: str = f"{PREFIX}*") -> int:
-    """Removes the folders and files that killed processes of this user left behind in ``parent``; returns how many."""
+def remove_abandoned(parent: Path, pattern: str = f"{PREFIX}*", is_kind: Callable[[int], bool] = stat.S_ISDIR) -> int:
+    """Removes the folders, or files, that killed processes of this user left behind in ``parent``; returns how many."""
     removed = 0
     for path in parent.glob(pattern):
         try:
             about = path.lstat()
-            if not (stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode)) or about.st_uid != os.getuid():
+            if not is_kind(about.st_mode) or about.st_uid != os.getuid():
                 continue
             lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         except OSError:

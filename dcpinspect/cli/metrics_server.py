@@ -25,7 +25,7 @@ from dcpinspect.text import escape
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from dcpinspect.cli.exposition import Family, Metrics, Snapshot, Source, Value
+    from dcpinspect.output.exposition import Family, Metrics, Snapshot, Source, Value
     from dcpinspect.reading.reading import Reading
     from dcpinspect.tables.messages import MessageBatch
 
@@ -74,7 +74,7 @@ class Exporter:
 
     def serve(self, source: Source) -> Metrics:
         """Serves the numbers of ``source`` from now on; ``look`` makes them."""
-        from dcpinspect.cli.exposition import Metrics  # deferred: NumPy
+        from dcpinspect.output.exposition import Metrics  # deferred: NumPy
 
         self._metrics = metrics = Metrics(source, with_vbuckets=self._with_vbuckets)
         self._is_wanted = True  # the first packet may come late
@@ -122,7 +122,7 @@ class _Registry:
         """Yields the families that have samples, then those of this process."""
         from prometheus_client import ProcessCollector
 
-        from dcpinspect.cli.exposition import FAMILIES
+        from dcpinspect.output.exposition import FAMILIES
 
         for family in FAMILIES:
             if family.name in self._latest:
@@ -133,7 +133,7 @@ class _Registry:
 def _metric(family: Family, samples: Iterable[tuple[tuple[str, ...], Value]]) -> Metric:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-    from dcpinspect.cli.exposition import BOUNDS_S, Times
+    from dcpinspect.output.exposition import BOUNDS_S, Times
 
     if family.kind == "histogram":
         bounds = [*map(str, BOUNDS_S), "+Inf"]

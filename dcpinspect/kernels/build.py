@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.kernels.kernel import HELPERS, Kernel
-from dcpinspect.kernels.library import NAME, SOURCES, Library, digest_of, parse_signature, tell
+from dcpinspect.kernels.library import NAME, SOURCES, Library, digest_of, parse_signature, symbol, tell
 
 PACKAGE = Path(__file__).parents[1]
 PROCESSES = 4
@@ -96,13 +96,13 @@ def _made(objects: Path, index: int) -> Path:
 
 
 def fingerprint(kernel: Kernel[..., Any], version: str) -> str:
-    """Returns a hash of all that decides what a kernel is compiled to: its code, and every constant and function that it refers to.
+    """Returns a hash of all that decides what a kernel is compiled to: its name, its code, and every constant and function that it uses.
 
     ``version``: of what compiles it.
     """
     parsed = parse_signature(kernel.signature, kernel.function.__globals__)
     layouts = [parameter.tables.layout() for parameter in parsed[1] if parameter.tables is not None]
-    facts = hashlib.sha256(repr([version, sys.version_info, parsed, layouts]).encode())
+    facts = hashlib.sha256(repr([symbol(kernel.function), version, sys.version_info, parsed, layouts]).encode())
     seen: set[int] = set()
     for fact in _facts(kernel.function, seen):
         facts.update(len(fact).to_bytes(8, "big") + fact)

@@ -32,15 +32,15 @@ class Row(NamedTuple):
 
 _EXAMPLE = (
     "read field by field; grid and table come out as printed",
-    "render/test_byte_grid.py test_the_grid_is_the_documents_byte_for_byte;"
-    " render/test_field_table.py test_every_row_of_a_documents_field_table_is_in_ours",
+    "output/render/test_byte_grid.py test_the_grid_is_the_documents_byte_for_byte;"
+    " output/render/test_field_table.py test_every_row_of_a_documents_field_table_is_in_ours",
 )
 _SECTIONS = "pages/test_specification.py "
 _SHAPE = _SECTIONS + "test_sections_as_the_page_has_them_fit test_a_section_that_must_not_be_there_is_reported"
 _SHAPE += " test_a_section_that_must_be_there_is_missed"
 _DISAGREEMENTS = "scenarios/test_disagreements.py test_a_disagreement_is_read_as_the_reference_says"
-_PRINTED = "render/test_explain.py test_a_printed_example_without_a_body_length_is_read_as_its_table_says"
-_V2 = "render/test_explain.py test_the_printed_v2_marker_is_read_with_1_byte_of_extras_and_36_of_value"
+_PRINTED = "output/render/test_explanation.py test_a_printed_example_without_a_body_length_is_read_as_its_table_says"
+_V2 = "output/render/test_explanation.py test_the_printed_v2_marker_is_read_with_1_byte_of_extras_and_36_of_value"
 _STATUSES = "protocol/test_command_statuses.py "
 _FIRST = "scenarios/test_first_generation.py "
 _CONVENTIONS = "streams/test_snapshots.py "
@@ -57,7 +57,7 @@ ROWS = (
         "ABCD",
         "Sent by the producer to announce a new snapshot",
         "a marker from the consumer is role-violation",
-        "findings/test_order.py test_whoever_does_what_the_other_side_does_is_told_of_and_changes_nothing",
+        "findings/test_sequence_rules.py test_whoever_does_what_the_other_side_does_is_told_of_and_changes_nothing",
     ),
     Row(
         "ABE",
@@ -125,7 +125,7 @@ ROWS = (
         "Table of example V2: extras 1, body 0x25, version 0",
         "seed002-02 seed003-02",
         "bytes like these are a v2.0 marker without fault",
-        "render/test_explain.py test_the_printed_v2_marker_as_its_table_has_it_contradicts_nothing",
+        "output/render/test_explanation.py test_the_printed_v2_marker_as_its_table_has_it_contradicts_nothing",
     ),
     Row(
         "A",
@@ -245,7 +245,7 @@ ROWS = (
         "E",
         "Terminology: consumer, producer, stream, snapshot",
         "roles come from the open, not from the port; streams and snapshots are tables",
-        "findings/test_order.py test_whoever_does_what_the_other_side_does_is_told_of_and_changes_nothing;"
+        "findings/test_sequence_rules.py test_whoever_does_what_the_other_side_does_is_told_of_and_changes_nothing;"
         " streams/test_snapshots.py test_complete_by_its_last_event",
     ),
     Row(
@@ -258,7 +258,7 @@ ROWS = (
         "E",
         "Commands of a stream follow its success",
         "they belong to the stream that was accepted; without one: message-without-stream",
-        "findings/test_order.py test_a_fault_gives_its_rule_and_no_other_error_or_warning",
+        "findings/test_sequence_rules.py test_a_fault_gives_its_rule_and_no_other_error_or_warning",
     ),
     Row("E", "Open: extras and key, no value", "fits; a value is accepted, later pages have one", _SHAPE),
     Row(
@@ -296,13 +296,13 @@ ROWS = (
         "E",
         "Failover Log: the ids that a client may continue from",
         "a uuid that no log has is unknown-vbucket-uuid, a wrong one wrong-failover-entry",
-        "findings/test_history.py test_a_uuid_that_no_log_has test_an_older_branch_than_the_log_gives",
+        "findings/test_history_rules.py test_a_uuid_that_no_log_has test_an_older_branch_than_the_log_gives",
     ),
     Row(
         "E",
         "Failover Log: without a known id, take the entry of the highest seqno",
         "a client that knows none is free; a uuid of the log is never called unknown",
-        "findings/test_history.py test_a_uuid_of_the_log_or_without_any_log_is_not_unknown",
+        "findings/test_history_rules.py test_a_uuid_of_the_log_or_without_any_log_is_not_unknown",
     ),
     Row(
         "E",
@@ -341,7 +341,7 @@ ROWS = (
         "E",
         "Stream Request: uuid 0 and start 0 ask for everything",
         "no range is judged wrong",
-        "findings/test_requests.py test_ranges_that_are_sound",
+        "findings/test_request_rules.py test_ranges_that_are_sound",
     ),
     Row(
         "E",
@@ -362,21 +362,21 @@ ROWS = (
         "E",
         "Stream Request: the client goes back to the rollback seqno and asks again",
         "rollback says where to; who does not is rollback-not-honoured or rollback-not-followed",
-        "findings/test_requests.py test_a_rollback_says_why_and_what_would_work test_a_rollback_that_the_client_does_not_follow",
+        "findings/test_request_rules.py test_a_rollback_says_why_and_what_would_work test_a_rollback_that_the_client_does_not_follow",
     ),
     Row(
         "E",
         "KEY_ENOENT: the uuid is unknown, roll back to 0",
         "-V, JSON, explain and stream-refused say so; later servers answer rollback",
         _STATUSES + "test_a_refused_message_says_what_the_status_means_for_its_command;"
-        " findings/test_requests.py test_an_unknown_uuid_is_told_as_the_first_specification_has_it",
+        " findings/test_request_rules.py test_an_unknown_uuid_is_told_as_the_first_specification_has_it",
     ),
     Row(
         "E",
         "KEY_EEXISTS, NOT_MY_VBUCKET, ERANGE, ROLLBACK, disconnect",
         "explain lists them with what they mean; duplicate-stream-request, stream-refused, bad-stream-range, rollback",
         _STATUSES + "test_the_error_codes_of_a_stream_request_say_what_its_page_says;"
-        " findings/test_requests.py test_a_second_request_for_an_open_stream test_a_refusal_is_told_by_its_status"
+        " findings/test_request_rules.py test_a_second_request_for_an_open_stream test_a_refusal_is_told_by_its_status"
         " test_a_range_that_cannot_be",
     ),
     # -- what the producer sends --------------------------------------------------------------------------
@@ -392,7 +392,7 @@ ROWS = (
         "E",
         "Stream End: nothing more comes",
         "what comes is message-after-stream-end",
-        "findings/test_order.py test_a_fault_gives_its_rule_and_no_other_error_or_warning",
+        "findings/test_sequence_rules.py test_a_fault_gives_its_rule_and_no_other_error_or_warning",
     ),
     Row(
         "E",

@@ -17,7 +17,7 @@ from typing import Any
 NAME = "dcp_touched"
 _AFTER = {"dcpinspect.protocol.opcodes": "class Opcode(_Numbered):\n", "dcpinspect.protocol.layouts": "DCP = (\n"}
 """By module: the text that the addition follows."""
-_IMPORTS = "from dcpinspect.protocol.fields import Field, Kind, Layout\n"
+_IMPORTS = "from dcpinspect.protocol.fields import Field, FieldKind, Layout\n"
 """What a layout is written with; the module that collects them needs not all of it."""
 
 

@@ -13,8 +13,8 @@ import pytest
 
 ROW = 'DCP_TOUCHED = (0x68, K | E | S, "A document was touched.")'
 LAYOUT = (
-    'Layout(0x68, "request", "v1", "none", key=Field("key", 0, Kind.KEY, "key"),'
-    ' extras=(Field("rev_seqno", 0, Kind.U64, "revision"), Field("by_seqno", 8, Kind.SEQNO, "seqno", "by_seqno"))),'
+    'Layout(0x68, "request", "v1", "none", key=Field("key", 0, FieldKind.KEY, "key"),'
+    ' extras=(Field("rev_seqno", 0, FieldKind.U64, "revision"), Field("by_seqno", 8, FieldKind.SEQNO, "seqno", "by_seqno"))),'
 )
 
 

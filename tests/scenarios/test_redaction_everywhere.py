@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from dcpinspect.cli.exposition import Metrics
 from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
+from dcpinspect.output.exposition import Metrics
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Reading
 from dcpinspect.tables.schema import COLUMNS

@@ -17,8 +17,8 @@ import pytest
 
 from dcpinspect.capture.open import CaptureFile, open_capture
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
-from dcpinspect.cli.exposition import Metrics
 from dcpinspect.cli.main import main
+from dcpinspect.output.exposition import Metrics
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from dcpinspect.transport.tls import direction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcpinspect.cli.exposition import Metrics
+from dcpinspect.output.exposition import Metrics
 from dcpinspect.reading.reading import Reading
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.newest_run import Latest

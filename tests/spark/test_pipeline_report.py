@@ -64,7 +64,10 @@ def test_findings_name_packets_because_rows_are_large_numbers(format_: ReportFor
     text = written(format_, source)
     told = contents(source)
     findings = text.partition('id="findings"')[2].partition("<section")[0] if format_ == "html" else text.partition("## Vbuckets")[0]
-    named = {(int(number), name) for number, name in re.findall(r"packets? (\d+)[\d, ]* of (\S+?\.pcap)", findings.replace("\\", ""))}
+    named = {
+        (int(number), name)
+        for number, name in re.findall(r"packets? (\d+)[\d, ]* of (\S+?\.pcap)", re.sub(r"\s+", " ", findings.replace("\\", "")))
+    }
     assert named
     assert named <= {(place.frame, told.files[place.file]) for finding in source.findings for place in finding.places}
     assert not re.search(r"\brows? \d{8}", re.sub(r"<[^>]*>", "", findings))

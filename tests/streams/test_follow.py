@@ -103,7 +103,7 @@ def test_tables_that_are_too_small_grow_in_the_middle(monkeypatch: pytest.Monkey
                 setattr(self, name, getattr(self, name)[:1])
             self.slots = np.full(2, -1, np.int64)
 
-    monkeypatch.setattr(tracker, "State", Small)
+    monkeypatch.setattr(tracker, "ReadingState", Small)
     assert Seen(captured).everything() == whole
 
 

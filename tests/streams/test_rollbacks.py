@@ -103,4 +103,4 @@ def test_a_rollback_whose_seqno_was_cut_off() -> None:
     assert (listed["requested_start"], listed["cause"], *(listed[name] for name in unknown)) == (150, "unknown", *[None] * 5)
     assert listed["explanation"] == "the rollback seqno is not in the capture"
     (found,) = found_in(captured, rules=["rollback"])
-    assert (found.cause, found.message) == ("unknown", "asked 150, rolled back to a seqno that is not in the capture")
+    assert (found.cause, found.message) == ("unknown", "asked for seqno 150, rolled back to a seqno that is not in the capture")

@@ -88,7 +88,7 @@ SEVERITIES = {"error": _RED, "warning": _YELLOW, "note": _GREY}
 SNAPSHOTS = {"memory": _GREEN, "disk": _BLUE, "oso": _PURPLE, "unknown": _GREY}
 """Colours of snapshots, by type."""
 
-CHARTS = {"bar": PaletteColor("#4a8fd9", "#2a6db5", "blue")}
+CHARTS = {"bar": PaletteColor("#4a8fd9", "#2560a0", "blue")}
 """Colour of charts and of items, which no mark has."""
 
 PARTS = {

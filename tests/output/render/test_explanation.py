@@ -76,7 +76,7 @@ def test_a_number_of_several_things_has_all_its_readings() -> None:
 
 
 def test_noop_is_both_commands_and_a_family_of_rules() -> None:
-    assert titles("noop") == ["dcp_noop: opcode 0x5c", "noop: opcode 0x0a", "noop: family of a rule"]
+    assert titles("noop") == ["dcp_noop: opcode 0x5c", "noop: opcode 0x0a", "noop: family of a rule", "noop: word of DCP"]
 
 
 @pytest.mark.parametrize("number", DEVELOPMENT)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.cli.exposition import BOUNDS_S, FAMILIES, MOST_VBUCKETS, Metrics, Snapshot, Times
+from dcpinspect.output.exposition import BOUNDS_S, FAMILIES, MOST_VBUCKETS, Metrics, Snapshot, Times
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading.reading import Reading
 from tests import builders
