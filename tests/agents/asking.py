@@ -23,7 +23,8 @@ def talk(body: Callable[[Client], Awaitable[T]], *arguments: str | Path) -> T:
         command = StdioServerParameters(
             command=sys.executable, args=["-m", "dcpinspect", "mcp", *map(str, arguments)], env={**os.environ, "PYTHONWARNINGS": "error"}
         )
-        async with Client(stdio_client(command, errlog=sys.__stderr__)) as client:
+        assert sys.__stderr__ is not None
+        async with Client(stdio_client(command, errlog=sys.__stderr__)) as client:  # the default is that of the import, closed by now
             return await body(client)
 
     return anyio.run(run)
