@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Table = npt.NDArray[Any]
+Array = npt.NDArray[Any]
+"""Of any kind: numbers, records."""
+
+IntArray = npt.NDArray[np.int64]
+"""Numbers as kernels have them: row numbers, positions, sizes, times in ns, codes."""
+
+ByteArray = npt.NDArray[np.uint8]
+"""Bytes of captures, or one small code for each row."""
+
+BoolArray = npt.NDArray[np.bool_]
+"""A mask: True for each row that is meant."""
 
 
 LARGE = 4 << 20
@@ -21,13 +31,13 @@ Such a table also has memory of its own: memory of the heap may have been used b
 """
 
 
-def plain(table: Table) -> Table:
+def plain(table: Array) -> Array:
     """Returns the same rows as plain bytes: NumPy copies those at once, but copies records field by field, which takes ten times as
     long."""
     return table if table.dtype.names is None else table.view(np.dtype((np.void, table.dtype.itemsize)))
 
 
-def grown(table: Table, rows: int, value: int = 0) -> Table:
+def grown(table: Array, rows: int, value: int = 0) -> Array:
     """Returns ``table`` with ``rows`` rows, or twice as many as it had; new rows hold ``value``. Zeros take memory once they are used."""
     more = max(rows, 2 * len(table))
     shape = (more, *table.shape[1:])
@@ -38,14 +48,14 @@ def grown(table: Table, rows: int, value: int = 0) -> Table:
     return new
 
 
-def only(table: Table, rows: npt.NDArray[np.int64]) -> Table:
+def only(table: Array, rows: IntArray) -> Array:
     """Returns ``table`` with only these rows; the others are zero, and take no memory until they are used."""
     new = _zeros(table.shape, table.dtype)
     plain(new)[rows] = plain(table)[rows]
     return new
 
 
-def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Table:
+def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     if size < LARGE or sys.platform == "win32":
         return np.zeros(shape, dtype)

@@ -14,8 +14,9 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.foreign import HTTP, NAMES, TLS
 from dcpinspect.protocol.framed import BAD_MAGIC, FramingAccount, FramingSizes
 from dcpinspect.protocol.framing_evidence import ConnectionEvidence
@@ -97,7 +98,7 @@ class Sizes(NamedTuple):
 
     connection: RowNumbers
     direction: RowNumbers
-    is_own: Mask
+    is_own: BoolArray
     """False for another protocol on a port that was not requested."""
     captured: RowNumbers
     unique: RowNumbers
@@ -114,11 +115,11 @@ class Sizes(NamedTuple):
     missing: RowNumbers
     cut: RowNumbers
     holes: RowNumbers
-    has_fault: Mask
+    has_fault: BoolArray
     """Whether there is a ``first_fault``."""
 
     @property
-    def is_whole(self) -> Mask:
+    def is_whole(self) -> BoolArray:
         """Whether every byte that is known of is in a message, for each direction."""
         return np.asarray(self.missing + self.skipped + self.unfinished + self.not_decodable == 0, dtype=np.bool_)
 
@@ -152,7 +153,7 @@ class Sizes(NamedTuple):
         return Sizes(**columns | {name: columns[name] != 0 for name in ("is_own", "has_fault")})
 
 
-Wanted = Callable[[Sizes], Mask]
+Wanted = Callable[[Sizes], BoolArray]
 """Returns a mask of the directions that are wanted."""
 
 

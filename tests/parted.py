@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, FileDamage
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.joining import SET_APART, Merged, Part, judged, merged, merged_apart, shown
 from dcpinspect.reading.reading import Reading
@@ -125,7 +125,7 @@ def joined(
     sources = [_source(batches, files) for batches in parts]
     known = [_known(source, options) for source in sources]
 
-    def having(number: int, but: Mask | None) -> Part:
+    def having(number: int, but: BoolArray | None) -> Part:
         part = Part.from_bytes(known[number])
         part.tracker.set_apart(but)
         return Part.from_bytes(part.to_bytes())

@@ -10,7 +10,8 @@ from io import FileIO
 
 import numpy as np
 
-from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.arrays import IntArray
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import escape
@@ -216,7 +217,7 @@ class Around:
             self._file = None
 
 
-def _parts(batch: PacketBatch) -> Iterator[Column]:
+def _parts(batch: PacketBatch) -> Iterator[IntArray]:
     """Yields the rows of a batch, divided into pieces."""
     sizes = np.cumsum(batch.captured) // _PIECE_BYTES
     times = np.maximum.accumulate(batch.time_ns) // _PIECE_NS

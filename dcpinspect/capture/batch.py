@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
-
-Bytes = npt.NDArray[np.uint8]
-Column = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +16,17 @@ class PacketBatch:
     have numbers of their own.
     """
 
-    data: Bytes
+    data: ByteArray
     """The bytes that were read, record headers included; packets are slices of them."""
-    offset: Column
+    offset: IntArray
     """Where each packet's captured bytes begin in ``data``."""
-    captured: Column
+    captured: IntArray
     """Number of captured bytes of each packet."""
-    wire: Column
+    wire: IntArray
     """Number of bytes that the packet had on the wire; more than ``captured`` if snaplen cut it."""
-    time_ns: Column
+    time_ns: IntArray
     """Capture time, in nanoseconds since 1970."""
-    link_type: Column
+    link_type: IntArray
     """LINKTYPE_ number of the interface on which each packet was seen."""
     file: int
     """Number of the file in the reading, from 0."""
@@ -42,21 +39,21 @@ class PacketBatch:
     clock_ns: int | None = None
     """Only in a live capture, now and then: capture time when the batch was handed out. It shows that time passes though no packet says
     so."""
-    options: Column | None = None
+    options: IntArray | None = None
     """Number of bytes of pcapng options after each packet in ``data`` and its padding; below 0 if their numbers are big-endian. None: there
     are no options."""
-    packet: Column | None = None
+    packet: IntArray | None = None
     """Number of each packet over the whole reading, rising; None if the packets are consecutive from ``first_packet`` on."""
-    frame: Column | None = None
+    frame: IntArray | None = None
     """Number of each packet within the file; None if the packets are consecutive from ``first_frame`` on."""
 
     @property
-    def packets(self) -> Column:
+    def packets(self) -> IntArray:
         """Number of each packet over the whole reading."""
         return np.arange(self.first_packet, self.first_packet + len(self)) if self.packet is None else self.packet
 
     @property
-    def frames(self) -> Column:
+    def frames(self) -> IntArray:
         """Number of each packet within the file."""
         return np.arange(self.first_frame, self.first_frame + len(self)) if self.frame is None else self.frame
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from dcpinspect.capture.batch import Bytes
+from dcpinspect.arrays import ByteArray
 from dcpinspect.capture.compressed import decompressed
 from dcpinspect.capture.folders import Inside
 from dcpinspect.capture.growing_file import Growing
@@ -320,7 +320,7 @@ class Window:
         """Whether the source is followed, and has had nothing for a while."""
         self.size = 0
         self._batch_bytes = batch_bytes
-        self.data: Bytes = np.empty(0, np.uint8)
+        self.data: ByteArray = np.empty(0, np.uint8)
 
     def advance(self, consumed: int, need: int = 0) -> None:
         """Drops the first ``consumed`` bytes and reads on, into a new buffer, until ``need`` bytes are there or the source ends or pauses.

@@ -13,12 +13,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from dcpinspect.arrays import ByteArray
 from dcpinspect.capture import kernel_filter
 from dcpinspect.capture.packet_socket import HAS_RINGS, LINK_TYPES, MOST, PacketSocket, cooked_socket
 from dcpinspect.capture.packet_walk import MAX_PACKET
 from dcpinspect.capture.scapy_socket import ScapySocket
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.kernels.kernel import Octets
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import escape
 
@@ -55,7 +55,7 @@ class PacketSource(Protocol):
     def has_more(self) -> bool:
         """Whether ``take`` has left packets."""
 
-    def take(self, out: Octets, most: int = MOST) -> tuple[int, int]:
+    def take(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
         """Writes what waits as blocks of a pcapng file to the start of ``out``; returns bytes and packets written.
 
         It writes at most ``most`` packets, and as many as there is room for.

@@ -13,9 +13,9 @@ from contextlib import suppress
 
 import numpy as np
 
+from dcpinspect.arrays import ByteArray
 from dcpinspect.capture.kernel_filter import ETHERNET, RAW_IP, Instruction, attach
 from dcpinspect.capture.ring import LEFT, OFFSET, PACKETS, WRITTEN, write_packets
-from dcpinspect.kernels.kernel import Octets
 
 COOKED = 276
 """LINKTYPE_LINUX_SLL2: the header that a frame gets if interfaces are mixed, or have a link type that nobody knows."""
@@ -60,7 +60,7 @@ class PacketSocket:
         self._close = close or sock.close
         self._received = self._dropped = 0
         self._ring: mmap.mmap | None = None
-        self._memory: Octets = np.empty(0, np.uint8)
+        self._memory: ByteArray = np.empty(0, np.uint8)
         self._blocks = 0
         self._at = 0
         self._state = np.zeros(5, np.int64)
@@ -105,7 +105,7 @@ class PacketSocket:
         self._received = self._dropped = 0
         return blocks * BLOCK_BYTES
 
-    def take(self, out: Octets, most: int = MOST) -> tuple[int, int]:
+    def take(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
         """Writes what waits as blocks of a pcapng file to the start of ``out``; returns bytes and packets written.
 
         It writes at most ``most`` packets, and as many as there is room for; ``has_more`` says whether others are left.

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dcpinspect.capture.batch import Bytes, Column
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.capture.encapsulations import Unread
 from dcpinspect.lazy_dataclass import dataclass
 
@@ -24,18 +24,18 @@ MAX_PROBLEMS = 1000
 class Walk:
     """Packets in ``data[:size]``, with one entry for each packet in each column (see ``PacketBatch``)."""
 
-    offset: Column
-    captured: Column
-    wire: Column
-    time_ns: Column
-    link_type: Column
+    offset: IntArray
+    captured: IntArray
+    wire: IntArray
+    time_ns: IntArray
+    link_type: IntArray
     consumed: int
     """Number of bytes that are done with; the rest belongs to the next call."""
     need: int
     """Number of bytes from ``consumed`` on that the next call needs at least, to get further."""
     problems: list[tuple[int, str]] = field(default_factory=list)
     """(offset in ``data``, what is wrong there)."""
-    options: Column | None = None
+    options: IntArray | None = None
     """As in ``PacketBatch``."""
 
 
@@ -79,10 +79,10 @@ class Format(Protocol):
     def secrets(self) -> Sequence[bytes]:
         """Lines of TLS key logs in the file, as far as they were read; always the same list."""
 
-    def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
+    def walk(self, data: ByteArray, size: int, *, final: bool) -> Walk:
         """Returns the packets of ``data[:size]``; ``final``: no more bytes will come."""
 
 
-def no_packets() -> Column:
+def no_packets() -> IntArray:
     """Returns an empty column."""
     return np.empty(0, np.int64)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dcpinspect.capture.batch import Bytes
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.capture.encapsulations import Unread, unread
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk
-from dcpinspect.kernels.kernel import Ints, Octets, be32, kernel, le32
+from dcpinspect.kernels.kernel import be32, kernel, le32
 
 FILE_HEADER = 24
 _RECORD_HEADER = 16
@@ -59,7 +59,7 @@ class Pcap:
         # as in libpcap: before 2.3 the two lengths were the other way round, in 2.3 (and DG/UX's 543.0) sometimes
         self.lengths = 2 if (major, minor) < (2, 3) else 1 if (major, minor) in ((2, 3), (543, 0)) else 0
 
-    def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
+    def walk(self, data: ByteArray, size: int, *, final: bool) -> Walk:
         """Walks the records, as ``Format.walk``; skips garbage between records up to the next plausible pair of records."""
         start = 0 if self._begun else FILE_HEADER
         self._begun = True
@@ -123,7 +123,7 @@ class Pcap:
 
 @kernel("int64(octets, int64, boolean, int64, int64, int64, int64, int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def walk_records(
-    data: Octets,
+    data: ByteArray,
     size: int,
     big: bool,
     header: int,
@@ -131,11 +131,11 @@ def walk_records(
     lengths: int,
     tick_ns: int,
     count: int,
-    offset: Ints,
-    captured: Ints,
-    wire: Ints,
-    time_ns: Ints,
-    state: Ints,
+    offset: IntArray,
+    captured: IntArray,
+    wire: IntArray,
+    time_ns: IntArray,
+    state: IntArray,
 ) -> int:
     """Follows the records from ``state[0]``; returns 4 * (packets so far) + DONE, CUT, BAD, or BEGIN where another file begins.
 
@@ -176,7 +176,7 @@ def walk_records(
 
 
 @kernel("int64(octets, int64, boolean, int64, int64, int64, int64, int64[::1])")
-def find_record(data: Octets, size: int, big: bool, header: int, limit: int, tick_ns: int, final: int, state: Ints) -> int:
+def find_record(data: ByteArray, size: int, big: bool, header: int, limit: int, tick_ns: int, final: int, state: IntArray) -> int:
     """Moves ``state[0]`` to the next record that looks right and is followed by another or by the end: DONE.
 
     Returns CUT if the bytes do not suffice to tell; then ``state[0]`` is where to continue. One step for each byte.

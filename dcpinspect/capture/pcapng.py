@@ -8,12 +8,12 @@ import struct
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.capture.batch import Bytes, Column, PacketBatch
+from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.encapsulations import Unread, unread
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk, no_packets
-from dcpinspect.kernels.kernel import Ints, Octets, be32, inline, kernel, le32, step
+from dcpinspect.kernels.kernel import be32, inline, kernel, le32, step
 from dcpinspect.lazy_dataclass import dataclass
 
 SECTION = 0x0A0D0D0A
@@ -63,8 +63,7 @@ _NO_TIME = -1
 _LOOKED_AT = 1 << 16
 """Number of bytes at the start of a file in which the first packets look for a time, if they have none of their own."""
 IMPOSSIBLE_TIME = "the time is before 1970 or after 2262: such packets get the time of one beside them"
-Table = npt.NDArray[np.int64]
-_NO_INTERFACES: Table = np.empty((3, 0), np.int64)
+_NO_INTERFACES: IntArray = np.empty((3, 0), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class PcapNg:
         self._place = 0
         self._searching = False
 
-    def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
+    def walk(self, data: ByteArray, size: int, *, final: bool) -> Walk:
         """Walks the blocks, as ``Format.walk``; skips garbage between blocks up to the next plausible block."""
         before = copy.deepcopy(self.__dict__) if self._last_ns == _NO_TIME else None
         walk = self._walk(data, size, final=final)
@@ -120,7 +119,7 @@ class PcapNg:
         self._place += walk.consumed
         return walk
 
-    def _fill(self, time_ns: Column, offset: Column, *, is_last: bool) -> bool:
+    def _fill(self, time_ns: IntArray, offset: IntArray, *, is_last: bool) -> bool:
         """Gives packets without a time that of the packet before, and the first ones that of the first packet that has one.
 
         Returns False if that one may still come, and these are not the last bytes in which it is looked for.
@@ -140,10 +139,10 @@ class PcapNg:
         self._last_ns = int(time_ns[-1])
         return True
 
-    def _walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
+    def _walk(self, data: ByteArray, size: int, *, final: bool) -> Walk:
         columns = np.empty((ASIDE + 1, size // SMALLEST + 1), np.int64)
         state = np.zeros(LIMIT + 1, np.int64)
-        done: list[tuple[Column, ...]] = []
+        done: list[tuple[IntArray, ...]] = []
         problems: list[tuple[int, str]] = []
         need = SMALLEST
         while True:
@@ -181,7 +180,7 @@ class PcapNg:
         )
         return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems, options if options.any() else None)
 
-    def _packets(self, count: int, columns: Table, problems: list[tuple[int, str]]) -> tuple[Column, ...]:
+    def _packets(self, count: int, columns: IntArray, problems: list[tuple[int, str]]) -> tuple[IntArray, ...]:
         """Copies the first ``count`` entries, and turns ticks into nanoseconds."""
         offset, captured, wire, high, low, number, options = columns[:ASIDE, :count].copy()
         link_type, resolution, offset_s = self._described()[:, number]
@@ -200,14 +199,14 @@ class PcapNg:
         self._is_possible = bool(is_possible[-1])
         return offset, captured, wire, time_ns, link_type, -options if self.big else options
 
-    def _described(self) -> Table:
+    def _described(self) -> IntArray:
         """Returns link type, resolution and offset of the interfaces of this section, by number."""
         if self._table.shape[1] != len(self.interfaces):
             rows = [(interface.link_type, interface.resolution, interface.offset_s) for interface in self.interfaces]
             self._table = np.array(rows, np.int64).T
         return self._table
 
-    def _section(self, data: Bytes, size: int, state: Column) -> int:
+    def _section(self, data: ByteArray, size: int, state: IntArray) -> int:
         """Reads the section header at ``state[AT]`` and moves past it."""
         at, block = int(state[AT]), data.data
         state[NEED] = 28
@@ -233,7 +232,7 @@ class PcapNg:
         state[AT] += length
         return DONE
 
-    def _take(self, aside: list[int], data: Bytes, problems: list[tuple[int, str]]) -> None:
+    def _take(self, aside: list[int], data: ByteArray, problems: list[tuple[int, str]]) -> None:
         """Reads what the kernel set aside: blocks that hold no packet, and packets that it did not understand."""
         order, block = ">" if self.big else "<", data.data
         statistics: dict[int, bytes] = {}  # the last block of each interface
@@ -282,7 +281,7 @@ class PcapNg:
         name = self.interfaces[number].name or f"interface {number}"
         self.counts[row : row + 1] = [InterfaceCounts(name, received, dropped, system)]
 
-    def _found(self, data: Bytes, size: int, state: Column, *, final: bool) -> bool:
+    def _found(self, data: ByteArray, size: int, state: IntArray, *, final: bool) -> bool:
         """Moves ``state[AT]`` to the next block that looks right; returns False if these bytes do not hold one."""
         offset = int(state[AT])
         block = data[:size].data
@@ -347,7 +346,7 @@ def _options(options: bytes, order: str) -> Iterator[tuple[int, bytes]]:
         at += 4 + length + (-length) % 4
 
 
-def nanoseconds(high: Column, low: Column, resolution: int, offset_s: Column) -> Column:
+def nanoseconds(high: IntArray, low: IntArray, resolution: int, offset_s: IntArray) -> IntArray:
     """Returns capture times from the two halves of tick counts; -1 for those before 1970 or after 2262."""
     ticks = (np.maximum(high, 0).astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
     power = resolution & 0x7F
@@ -364,18 +363,18 @@ def nanoseconds(high: Column, low: Column, resolution: int, offset_s: Column) ->
         fraction = remainder * np.uint64(10 ** (9 - power)) if power <= 9 else remainder // np.uint64(10 ** (min(power, 19) - 9))
     whole_seconds = np.minimum(seconds, np.uint64(2 * _FAR)).astype(np.int64) + offset_s
     is_possible = (whole_seconds >= 0) & (whole_seconds <= _MAX_S)
-    result: Column = np.where(is_possible, np.where(is_possible, whole_seconds, 0) * _NS + fraction.astype(np.int64), _NO_TIME)
+    result: IntArray = np.where(is_possible, np.where(is_possible, whole_seconds, 0) * _NS + fraction.astype(np.int64), _NO_TIME)
     return result
 
 
 @inline
-def word(data: Octets, at: int, big: bool) -> int:
+def word(data: ByteArray, at: int, big: bool) -> int:
     """Returns the 32 bits of ``data`` at ``at`` in the byte order of the section."""
     return be32(data, at) if big else le32(data, at)
 
 
 @inline
-def whole_length(data: Octets, size: int, big: bool, state: Ints) -> int:
+def whole_length(data: ByteArray, size: int, big: bool, state: IntArray) -> int:
     """Returns the length of the block at ``state[AT]``, or the negated reason why there is none that is whole."""
     at = state[AT]
     state[NEED] = SMALLEST
@@ -393,14 +392,14 @@ def whole_length(data: Octets, size: int, big: bool, state: Ints) -> int:
 
 
 @inline
-def set_aside(at: int, columns: Ints, state: Ints) -> None:
+def set_aside(at: int, columns: IntArray, state: IntArray) -> None:
     """Leaves a block to Python; ``at``: its place, inverted if it is a packet that is not understood."""
     columns[ASIDE, state[ASIDES]] = at
     state[ASIDES] += 1
 
 
 @inline
-def begin_interface(longest: int, state: Ints) -> None:
+def begin_interface(longest: int, state: IntArray) -> None:
     """Counts an interface whose packets have at most so many bytes."""
     if state[INTERFACES] == 0:
         state[SNAPLEN] = longest
@@ -410,7 +409,7 @@ def begin_interface(longest: int, state: Ints) -> None:
 
 
 @step
-def take_packet(data: Octets, length: int, big: bool, columns: Ints, state: Ints) -> bool:
+def take_packet(data: ByteArray, length: int, big: bool, columns: IntArray, state: IntArray) -> bool:
     """Writes the packet of a block, enhanced or old; returns False if the block contradicts itself."""
     at, count = state[AT], state[PACKETS]
     if length < 32:
@@ -432,7 +431,7 @@ def take_packet(data: Octets, length: int, big: bool, columns: Ints, state: Ints
 
 
 @inline
-def take_simple(data: Octets, length: int, big: bool, columns: Ints, state: Ints) -> bool:
+def take_simple(data: ByteArray, length: int, big: bool, columns: IntArray, state: IntArray) -> bool:
     """Writes the packet of a simple block, which has no time; returns False if the block contradicts itself."""
     at, count = state[AT], state[PACKETS]
     if length < 16 or state[INTERFACES] == 0:
@@ -451,7 +450,7 @@ def take_simple(data: Octets, length: int, big: bool, columns: Ints, state: Ints
 
 
 @kernel("int64(octets, int64, boolean, int64[:,::1], int64[::1])")
-def walk_blocks(data: Octets, size: int, big: bool, columns: Ints, state: Ints) -> int:
+def walk_blocks(data: ByteArray, size: int, big: bool, columns: IntArray, state: IntArray) -> int:
     """Follows the blocks from ``state[AT]``; returns why it stopped. One step for each block.
 
     What interfaces say holds for the packets behind them all the same. ``columns[HIGH]`` is -1 where a packet has no time.

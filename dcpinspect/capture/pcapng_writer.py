@@ -8,13 +8,13 @@ from itertools import accumulate, pairwise
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from dcpinspect import __version__
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.packet_walk import MAX_BLOCK, MAX_PACKET
 from dcpinspect.capture.pcapng import COMMENT, ENHANCED_PACKET, INTERFACE, SECRETS, SECTION, STATISTICS, TLS_KEY_LOG, comments_of
-from dcpinspect.kernels.kernel import Ints, Octets, copy, kernel
+from dcpinspect.kernels.kernel import copy, kernel
 
 MAX_COMMENT = 0xFFFC
 """Greatest size of a comment in bytes: the length of an option has 16 bits, and the padded length has to fit them, too."""
@@ -65,7 +65,7 @@ class PcapNgWriter:
         self._interfaces[link_type, snaplen] = described
         return described
 
-    def write(self, packets: PacketBatch, rows: npt.NDArray[np.int64] | None = None, comments: Mapping[int, str] | None = None) -> None:
+    def write(self, packets: PacketBatch, rows: IntArray | None = None, comments: Mapping[int, str] | None = None) -> None:
         """Writes packets of a batch: all, or those at ``rows``, in that order, with the comments they came with.
 
         ``comments`` are by index in the batch, and come after the packet's own. Times before 1970, which the format does not have, become
@@ -90,7 +90,7 @@ class PcapNgWriter:
         counts = _option(_RECEIVED, struct.pack("<Q", received)) + _option(_DROPPED, struct.pack("<Q", dropped))
         self._put(STATISTICS, struct.pack("<III", interface, time_ns >> 32, time_ns & 0xFFFF_FFFF) + counts + _END)
 
-    def _numbers(self, link_type: npt.NDArray[np.int64], captured: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _numbers(self, link_type: IntArray, captured: IntArray) -> IntArray:
         """Returns the interface of each packet. A packet longer than usual has an interface that announces such packets: readers refuse it
         otherwise."""
         kinds, inverse = np.unique(link_type * 2 + (captured > MAX_PACKET), return_inverse=True)
@@ -104,8 +104,8 @@ class PcapNgWriter:
 
 
 def packet_blocks(
-    packets: PacketBatch, rows: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], comments: Mapping[int, str] | None = None
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    packets: PacketBatch, rows: IntArray, numbers: IntArray, comments: Mapping[int, str] | None = None
+) -> tuple[ByteArray, IntArray]:
     """Returns the packets at ``rows`` as enhanced packet blocks, and the size of each block; ``numbers``: the interface of each packet.
 
     ``comments`` are as for ``PcapNgWriter.write``.
@@ -139,9 +139,7 @@ def _option(code: int, value: bytes) -> bytes:
     return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
 
 
-def _comments(
-    packets: PacketBatch, rows: npt.NDArray[np.int64], comments: Mapping[int, str]
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def _comments(packets: PacketBatch, rows: IntArray, comments: Mapping[int, str]) -> tuple[ByteArray, IntArray]:
     """Returns (options of all packets, where the options of each packet end)."""
     ends = np.zeros(len(rows), dtype=np.int64)
     options = bytearray()
@@ -168,7 +166,14 @@ def _comments(
 
 @kernel("void(octets, octets, int64[::1], int64[::1], octets, int64[::1], int64[::1], uint8[::1])")
 def write_blocks(
-    header: Octets, data: Octets, offset: Ints, captured: Ints, options: Octets, option_ends: Ints, sizes: Ints, blocks: Octets
+    header: ByteArray,
+    data: ByteArray,
+    offset: IntArray,
+    captured: IntArray,
+    options: ByteArray,
+    option_ends: IntArray,
+    sizes: IntArray,
+    blocks: ByteArray,
 ) -> None:
     """Writes a block for each packet: its header, its bytes, its options, its length again. One step for each packet."""
     block_start = 0

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.arrays import ByteArray
 from dcpinspect.capture import rights
 from dcpinspect.capture.interfaces import OpenInterface, PacketSource, interface_drops, interfaces, open_interface
 from dcpinspect.capture.kernel_filter import expression
@@ -27,7 +28,6 @@ from dcpinspect.capture.packet_walk import MAX_PACKET
 from dcpinspect.capture.recorded_files import EVERYTHING, Limits, NoRoom, RecordedFiles
 from dcpinspect.capture.ring import MOST_GROWN
 from dcpinspect.errors import CaptureError, DcpInspectError, OutputError, UsageError
-from dcpinspect.kernels.kernel import Octets
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.text import escape
 
@@ -142,7 +142,7 @@ class Recorder:
         """Opens the interfaces and the file. Raises UsageError, CaptureError, OutputError."""
         self._wishes = wishes
         self._told = reports
-        self._out: Octets = np.empty(OUT_BYTES, np.uint8)
+        self._out: ByteArray = np.empty(OUT_BYTES, np.uint8)
         self._sources: list[PacketSource] = []
         self._gone: list[str] = []
         self._counts: list[tuple[int, int] | None] = []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.capture.packet_walk import MAX_PACKET
-from dcpinspect.kernels.kernel import Ints, Octets, copy, inline, kernel, octet, step
+from dcpinspect.kernels.kernel import copy, inline, kernel, octet, step
 
 COOKED_BYTES = 20
 """Bytes of a LINKTYPE_LINUX_SLL2 header."""
@@ -25,26 +26,26 @@ _OUTGOING, _LOOPBACK = 4, 772
 
 
 @inline
-def le16(data: Octets, at: int) -> int:
+def le16(data: ByteArray, at: int) -> int:
     """Returns a little-endian number of 16 bits."""
     return octet(data, at + 1) << 8 | octet(data, at)
 
 
 @inline
-def le32(data: Octets, at: int) -> int:
+def le32(data: ByteArray, at: int) -> int:
     """Returns a little-endian number of 32 bits, as a signed number: from unsigned and signed numbers together, machine code makes
     fractions."""
     return le16(data, at + 2) << 16 | le16(data, at)
 
 
 @inline
-def be16(data: Octets, at: int) -> int:
+def be16(data: ByteArray, at: int) -> int:
     """Returns a big-endian number of 16 bits."""
     return octet(data, at) << 8 | octet(data, at + 1)
 
 
 @inline
-def put32(target: Octets, at: int, value: int) -> None:
+def put32(target: ByteArray, at: int, value: int) -> None:
     """Writes a little-endian number of 32 bits."""
     target[at] = value & 0xFF
     target[at + 1] = (value >> 8) & 0xFF
@@ -53,14 +54,14 @@ def put32(target: Octets, at: int, value: int) -> None:
 
 
 @inline
-def put16(target: Octets, at: int, value: int) -> None:
+def put16(target: ByteArray, at: int, value: int) -> None:
     """Writes a big-endian number of 16 bits."""
     target[at] = (value >> 8) & 0xFF
     target[at + 1] = value & 0xFF
 
 
 @inline
-def hidden_tag(block: Octets, at: int, size: int, protocol: int) -> bool:
+def hidden_tag(block: ByteArray, at: int, size: int, protocol: int) -> bool:
     """Returns whether a VLAN tag is before the IP header: a second tag, which newer kernels leave there and do not mention."""
     version = 4 if protocol == 0x0800 else 6 if protocol == 0x86DD else 0
     if version == 0 or size <= 4 or be16(block, at + 2) != protocol:
@@ -69,7 +70,7 @@ def hidden_tag(block: Octets, at: int, size: int, protocol: int) -> bool:
 
 
 @inline
-def put_cooked(block: Octets, offset: int, protocol: int, target: Octets, to: int) -> None:
+def put_cooked(block: ByteArray, offset: int, protocol: int, target: ByteArray, to: int) -> None:
     """Writes the header that says where the packet at ``offset`` came from, and what protocol it has."""
     address = offset + _ADDRESS
     put16(target, to, protocol)
@@ -84,7 +85,7 @@ def put_cooked(block: Octets, offset: int, protocol: int, target: Octets, to: in
 
 
 @step
-def put_packet(block: Octets, offset: int, is_cooked: bool, size: int, target: Octets, to: int) -> int:
+def put_packet(block: ByteArray, offset: int, is_cooked: bool, size: int, target: ByteArray, to: int) -> int:
     """Writes ``size`` bytes of the packet at ``offset``, with the VLAN tag that the kernel has taken out. Returns by how many bytes it is
     longer then."""
     status, body = le32(block, offset + 20), offset + le16(block, offset + 24)
@@ -115,7 +116,9 @@ def put_packet(block: Octets, offset: int, is_cooked: bool, size: int, target: O
 
 
 @kernel("void(octets, boolean, int64, int64, uint8[::1], int64, int64[::1])")
-def write_packets(block: Octets, is_cooked: bool, interface: int, most: int, target: Octets, block_start: int, state: Ints) -> None:
+def write_packets(
+    block: ByteArray, is_cooked: bool, interface: int, most: int, target: ByteArray, block_start: int, state: IntArray
+) -> None:
     """Writes packets of a block of the ring to ``target`` from ``block_start`` on, each as an enhanced packet block of an ``interface``.
 
     It writes at most ``most`` packets, and as many as there is room for. One step for each packet.

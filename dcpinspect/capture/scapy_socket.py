@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.arrays import ByteArray
 from dcpinspect.capture.kernel_filter import ETHERNET
 from dcpinspect.capture.packet_socket import MOST
 from dcpinspect.capture.packet_walk import MAX_PACKET
-from dcpinspect.kernels.kernel import Octets
 
 
 class ScapySocket:
@@ -36,7 +36,7 @@ class ScapySocket:
     def fileno(self) -> None:
         """Returns None: there is nothing that a caller can wait for."""
 
-    def take(self, out: Octets, most: int = MOST) -> tuple[int, int]:
+    def take(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
         """Writes what waits, as ``PacketSource.take``. It needs a call for each packet, so it loses packets that come fast."""
         written = packets = 0
         while (block := self._next()) is not None:

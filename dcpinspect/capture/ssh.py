@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dcpinspect.arrays import ByteArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.kernel_filter import expression
 from dcpinspect.capture.packet_socket import MOST
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng_writer import packet_blocks
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.kernels.kernel import Octets
 from dcpinspect.text import escape
 
 READ_BYTES = 1 << 20
@@ -61,7 +61,7 @@ class RemoteInterface:
             os.set_blocking(end.fileno(), False)
         self._said = b""
         self._data = b""
-        self._blocks: Octets = np.empty(0, np.uint8)
+        self._blocks: ByteArray = np.empty(0, np.uint8)
         self._ends = np.empty(0, np.int64)
         self._given = 0
         self._is_over = False
@@ -98,7 +98,7 @@ class RemoteInterface:
         """Whether ``take`` had no room for all packets."""
         return self._given < len(self._ends)
 
-    def take(self, out: Octets, most: int = MOST) -> tuple[int, int]:
+    def take(self, out: ByteArray, most: int = MOST) -> tuple[int, int]:
         """Writes what waits, as ``PacketSource.take``."""
         if not self.has_more:
             self._read()

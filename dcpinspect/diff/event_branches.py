@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.streams.records import Streams
 from dcpinspect.streams.verdicts import failover_entries
 
@@ -40,12 +41,12 @@ def logs_of(streams: Streams, logs: Sequence[bytes]) -> dict[int, Log]:
     return {number: log for number, log in log_of_stream.items() if log and all(newer > older for (_, newer), (_, older) in pairwise(log))}
 
 
-def newest(places: npt.NDArray[np.int64], logs: Mapping[int, Log]) -> dict[int, Log]:
+def newest(places: IntArray, logs: Mapping[int, Log]) -> dict[int, Log]:
     """Returns the latest log of each vbucket; ``places``: vbucket of each stream, with its bucket."""
     return {int(places[number]): logs[number] for number in sorted(logs)}
 
 
-def branches(places: npt.NDArray[np.int64], logs: Mapping[int, Log]) -> list[Branch]:
+def branches(places: IntArray, logs: Mapping[int, Log]) -> list[Branch]:
     """Returns the branches that each stream may have; ``places``: vbucket of each stream, with its bucket; ``logs``: the log of every
     stream.
     """
@@ -58,7 +59,7 @@ def branches(places: npt.NDArray[np.int64], logs: Mapping[int, Log]) -> list[Bra
     return stream_branches
 
 
-def uuids(stream: npt.NDArray[np.int64], seqno: npt.NDArray[np.uint64], logs: Sequence[Log]) -> npt.NDArray[np.uint64]:
+def uuids(stream: IntArray, seqno: npt.NDArray[np.uint64], logs: Sequence[Log]) -> npt.NDArray[np.uint64]:
     """Returns the uuid of each event's branch.
 
     Most events belong to the newest branch of their stream; the others are looked up log by log.

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.diff.difference_columns import PATHS
 from dcpinspect.diff.reading_side import AnswerTimes
-from dcpinspect.diff.tcp_segments import Ints, Segments, Tap, segments_of
+from dcpinspect.diff.tcp_segments import Segments, Tap, segments_of
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.record_tables import Records
@@ -151,11 +152,11 @@ def _of_syn(segments_a: Segments, segments_b: Segments) -> int:
     return int(segments_b.time_ns[segments_b.is_syn][-1] - segments_a.time_ns[segments_a.is_syn][-1])
 
 
-def _differences(segments_a: Segments, segments_b: Segments) -> Ints:
+def _differences(segments_a: Segments, segments_b: Segments) -> IntArray:
     """Returns B's time minus A's for each byte that ends a segment on both taps, as each tap saw it first."""
     (ends_a, first_a), (ends_b, first_b) = (np.unique(segments.end, return_index=True) for segments in (segments_a, segments_b))
     _, rows_a, rows_b = np.intersect1d(ends_a, ends_b, return_indices=True)
-    difference_ns: Ints = segments_b.time_ns[first_b][rows_b] - segments_a.time_ns[first_a][rows_a]
+    difference_ns: IntArray = segments_b.time_ns[first_b][rows_b] - segments_a.time_ns[first_a][rows_a]
     return difference_ns
 
 
@@ -177,7 +178,7 @@ def losses(a: Segments, b: Segments, *, sender: str) -> PathLosses:
     return PathLosses(int(begins.sum()), int((width * np.maximum(times[sender] - times[receiver], 0))[again].sum()), missed)
 
 
-def _times_seen(segments: Segments, offsets: Ints) -> Ints:
+def _times_seen(segments: Segments, offsets: IntArray) -> IntArray:
     """Returns how often a tap saw the bytes from each place to the next one."""
     change = np.zeros(len(offsets) + 1, dtype=np.int64)
     np.add.at(change, np.searchsorted(offsets, np.clip(segments.start, offsets[0], offsets[-1])), 1)
@@ -203,7 +204,7 @@ def _waits(a: Tap, b: Tap, pair: ConnectionPair, direction: int, near_client: st
     }
 
 
-def _answers(answers: AnswerTimes, connection: int, direction: int, side: Tap, origin: tuple[int, int]) -> tuple[Ints, Ints]:
+def _answers(answers: AnswerTimes, connection: int, direction: int, side: Tap, origin: tuple[int, int]) -> tuple[IntArray, IntArray]:
     """Returns (place, time that the answer took) of the answers in one direction of a connection."""
     offset, rtt = answers.of(connection, direction)
     shift = (side.transport.first_seq(connection)[direction] - origin[direction] + _LAPS // 2) % _LAPS - _LAPS // 2

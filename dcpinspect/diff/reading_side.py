@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.capture.open import Capture, open_capture
 from dcpinspect.diff.event_batches import event_batch
 from dcpinspect.diff.event_branches import Branch, Log, branches, logs_of, uuids
 from dcpinspect.diff.events_on_disk import Shelves
-from dcpinspect.kernels.structs import Ints
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import DISK, HISTORY, OPEN_FLAGS
@@ -50,7 +49,7 @@ class AnswerTimes:
     """How long the latest answers of a reading took."""
 
     def __init__(self) -> None:
-        self._parts: list[Ints] = []
+        self._parts: list[IntArray] = []
         self._size = 0
 
     def feed(self, batch: MessageBatch) -> None:
@@ -64,7 +63,7 @@ class AnswerTimes:
         while self._size - self._parts[0].shape[1] > ANSWERS:
             self._size -= self._parts.pop(0).shape[1]
 
-    def of(self, connection: int, direction: int) -> tuple[Ints, Ints]:
+    def of(self, connection: int, direction: int) -> tuple[IntArray, IntArray]:
         """Returns (stream offset, nanoseconds) of each answer in one direction of a connection."""
         found = np.concatenate([np.empty((4, 0), np.int64), *self._parts], axis=1)
         mine = (found[0] == connection) & (found[1] == direction)
@@ -192,10 +191,10 @@ class ComparisonSide:
         columns = [[one[place] for one in rows] for place in range(len(kinds))]
         return pa.table([pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)], names=list(Branch._fields))
 
-    def _may_deliver(self) -> Mask:
+    def _may_deliver(self) -> BoolArray:
         """Returns which streams are compared and may have delivered events: the server did not refuse them."""
         streams = self.streams
-        found: Mask = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~np.isin(streams.connection, list(self._copies))
+        found: BoolArray = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~np.isin(streams.connection, list(self._copies))
         for column, ranges in ((streams.connection, self._wanted.connections), (streams.vbucket, self._wanted.vbuckets)):
             if ranges:
                 found = found & within(column, ranges)

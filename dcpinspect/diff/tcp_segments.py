@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.diff.reading_side import AnswerTimes
 from dcpinspect.lazy_dataclass import dataclass
@@ -18,8 +18,6 @@ from dcpinspect.transport.connections import AddressPairs
 from dcpinspect.transport.headers import CAPTURED, FLAGS, PAYLOAD, SEQ, SYN, UNUSUAL, WIRE, HeaderParser
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.unusual import UnusualPackets
-
-Ints = npt.NDArray[np.int64]
 
 HASHED = 64
 """Number of bytes at the start of a segment that are compared."""
@@ -31,12 +29,12 @@ _LAPS = 1 << 32
 class Segments:
     """The packets that one direction of a connection sent, in order of time. A SYN counts as the byte before the first one."""
 
-    start: Ints
+    start: IntArray
     """Place of the first byte, counted in bytes from ``origin``."""
-    end: Ints
-    time_ns: Ints
-    hash: Ints
-    is_syn: npt.NDArray[np.bool_]
+    end: IntArray
+    time_ns: IntArray
+    hash: IntArray
+    is_syn: BoolArray
 
 
 class Tap(Protocol):
@@ -71,7 +69,7 @@ def segments_of(side: Tap, origins: Mapping[int, tuple[int, int]]) -> dict[tuple
 
     ``origins``: for each connection, the sequence numbers that places count from.
     """
-    columns_of: dict[tuple[int, int], list[Ints]] = {(number, direction): [] for number in origins for direction in (0, 1)}
+    columns_of: dict[tuple[int, int], list[IntArray]] = {(number, direction): [] for number in origins for direction in (0, 1)}
     links = {link.number: link for link in side.compared_links}
     links_between: dict[tuple[str, str], list[int]] = {}
     for number in sorted(origins):
@@ -111,7 +109,7 @@ def segments_of(side: Tap, origins: Mapping[int, tuple[int, int]]) -> dict[tuple
     }
 
 
-def _placed(columns: Ints, origin: int) -> Segments:
+def _placed(columns: IntArray, origin: int) -> Segments:
     """Returns the segments of one direction, with sequence numbers turned into places that do not wrap."""
     seq, size, time_ns, hashes, syn = columns
     steps = np.diff(seq, prepend=origin)

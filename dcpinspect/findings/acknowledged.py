@@ -9,6 +9,7 @@ from typing import Self
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context, plain
@@ -16,7 +17,7 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
@@ -222,7 +223,7 @@ def _ahead(context: Context) -> Iterator[Occurrence]:
         yield _of("seqno-ack-regress", "warning", message, stream, (ack_place,), (acknowledged, last))
 
 
-def _wants(streams: Streams, watcher: Watcher | None) -> Mask:
+def _wants(streams: Streams, watcher: Watcher | None) -> BoolArray:
     """Returns a mask of streams with answers that nothing asked for: the marker that each answer can be about has to be found."""
     assert isinstance(watcher, Acknowledged)
     if not watcher.needless:

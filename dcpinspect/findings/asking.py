@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import FEW
-from dcpinspect.findings.context import Context, Table, plain
+from dcpinspect.findings.context import Context, plain
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.grouping import Groups
 from dcpinspect.streams.records import LEAST, Streams
@@ -25,7 +26,7 @@ class Bare:
         self._context = context
 
     @cached_property
-    def _groups(self) -> tuple[Groups, Table]:
+    def _groups(self) -> tuple[Groups, IntArray]:
         """The snapshots in groups, and the group of each stream, -1 for none."""
         snapshots, of_stream = self._context.snapshots, np.full(len(self._context.streams), -1, dtype=np.int64)
         groups = Groups([snapshots.stream], np.flatnonzero((snapshots.items == 0) & (snapshots.is_tainted == 0)))

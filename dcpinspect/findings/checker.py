@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings import lint
 from dcpinspect.findings.candidates import Candidates
@@ -20,7 +21,7 @@ from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import Need
 from dcpinspect.findings.rule_set import Fed, Finished, Watcher
 from dcpinspect.findings.session_facts import Facts, SessionPlaces
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.flow_control import FlowControl
@@ -129,7 +130,7 @@ class Checker(Portable):
         self._places.take(batch)
 
     @property
-    def wanting(self) -> Mask:
+    def wanting(self) -> BoolArray:
         """A mask of streams all of whose snapshots rules look at."""
         streams = self._tracker.state.known.streams
         mask = np.zeros(len(streams), dtype=np.bool_)

@@ -11,11 +11,11 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.context import Context
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups, NameNumbers
@@ -23,8 +23,6 @@ from dcpinspect.streams.records import GREATEST
 from dcpinspect.streams.room import ANSWER, REQUEST
 from dcpinspect.streams.session import FAILOVER_LOGS
 from dcpinspect.streams.transitions import ENDED
-
-Table = npt.NDArray[np.int64]
 
 PATIENCE_NS = 2_000_000_000
 FIRST_BAD_END, LAST_BAD_END = 2, 6
@@ -156,7 +154,7 @@ class Clients:
         is_refused = (streams.answer == w.A_REFUSED) & (streams.request.form > 0)
         return self._turns(is_refused & np.isin(streams.status, REFUSED_FOR_NOW))
 
-    def _turns(self, are_turns: Mask) -> dict[str, Turns]:
+    def _turns(self, are_turns: BoolArray) -> dict[str, Turns]:
         turns_of_client: dict[str, list[Turn]] = defaultdict(list)
         streams, groups = self._context.streams, self._context.of_client
         for numbers in groups.having(are_turns):

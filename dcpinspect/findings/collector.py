@@ -17,12 +17,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import case_of, shape, together
 from dcpinspect.findings.finding import Finding, FindingKey, MessagePlace, Occurrence
 from dcpinspect.findings.heaps import SHOWN, Heap, as_rows
 from dcpinspect.findings.rule import SEVERITIES, Rule
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
@@ -480,7 +481,7 @@ class Collector(Portable):
         return heard
 
 
-def _outside(rows: RowNumbers, spans: Sequence[tuple[int, int]]) -> Mask:
+def _outside(rows: RowNumbers, spans: Sequence[tuple[int, int]]) -> BoolArray:
     """Returns a mask of rows that are in none of the spans, which exclude both ends."""
     mask = np.ones(len(rows), np.bool_)
     for low, high in spans:

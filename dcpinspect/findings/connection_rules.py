@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.coverage import UNPLACED, DirectionCoverage, Sizes
 from dcpinspect.findings.cases import counted
 from dcpinspect.findings.context import Context
@@ -13,7 +14,6 @@ from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence, Whose
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.control_keys import control_key
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE
 from dcpinspect.protocol.header import MAGIC_DOCS, Magic
@@ -144,7 +144,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     yield from map(_copy, context.copies.items())
     listed = np.array([link.number for link in context.links], np.int64)
 
-    def may_tell(sizes: Sizes) -> Mask:
+    def may_tell(sizes: Sizes) -> BoolArray:
         has_any = (sizes.cut + sizes.late > 0) | ((sizes.has_fault | ~sizes.is_whole) & np.isin(sizes.connection, listed))
         return np.asarray((sizes.connection > 0) & has_any, dtype=np.bool_)
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.findings.finding import MessagePlace, Occurrence
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.versions import SEQNO_ADVANCED, Versions, versions_by_markers
 from dcpinspect.streams import records as r
@@ -33,8 +33,6 @@ from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.messages import DIRECTIONS
-
-Table = npt.NDArray[np.int64]
 
 ALL = np.iinfo(np.int64).max
 """A row after all rows, and a time after all times."""
@@ -188,7 +186,7 @@ class Context:
         producer = self.producer(stream.connection)
         return place_at(stream.connection, 1 - producer if of_consumer else producer, At.of(message))
 
-    def in_order(self, is_chosen: Mask) -> list[int]:
+    def in_order(self, is_chosen: BoolArray) -> list[int]:
         """Returns the numbers of the chosen snapshots in the order of their markers."""
         numbers = np.flatnonzero(is_chosen)
         by_marker: list[int] = numbers[np.argsort(self.snapshots.place.row[numbers], kind="stable")].tolist()
@@ -262,7 +260,7 @@ class Context:
         return self.tables.logs
 
     @cached_property
-    def _sent(self) -> tuple[Table, LogsInOrder]:
+    def _sent(self) -> tuple[IntArray, LogsInOrder]:
         """Client and vbucket of each failover log, as one number, and the logs. Both are sorted by that number, then by time."""
         all_logs = self.logs.told
         key = self.names.of[all_logs.connection] << VBUCKET_BITS | all_logs.vbucket
@@ -334,7 +332,7 @@ class Context:
         return bool(self._reached_later[stream] >= seqno + LEAST)
 
     @cached_property
-    def _reached_later(self) -> Table:
+    def _reached_later(self) -> IntArray:
         """For each stream, the greatest seqno, biased, to which later streams of its client and vbucket have come."""
         streams = self.streams
         return self.of_client.greatest_later(np.where(streams.has_position != 0, streams.position, LEAST), LEAST)

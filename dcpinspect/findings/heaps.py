@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import NO_ROWS, Mask, RowNumbers
+from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 
 SHOWN = 3
 """Number of occurrences whose messages a finding names, besides the last one."""
@@ -84,7 +85,7 @@ class Heap:
                 joined_heap.advice.setdefault(advice_text, advice_place)
         return joined_heap
 
-    def only_rows(self, is_kept: Callable[[RowNumbers], Mask]) -> Heap:
+    def only_rows(self, is_kept: Callable[[RowNumbers], BoolArray]) -> Heap:
         """Returns a heap with only the rows that ``is_kept`` chooses."""
         if self.rows is None:
             return self

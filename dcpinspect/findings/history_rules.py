@@ -9,6 +9,7 @@ from itertools import zip_longest
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain
@@ -18,7 +19,7 @@ from dcpinspect.findings.heaps import SHOWN
 from dcpinspect.findings.positions import WRONG_UUIDS, wrong_position
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import Groups
@@ -123,7 +124,7 @@ def loops(context: Context) -> Iterator[Sequence[int]]:
         yield from _loops(context, InOrder(context, numbers), [number for number in numbers if are_rollbacks[number]])
 
 
-def _all_loops(context: Context, numbers: Sequence[int], are_rollbacks: Mask, are_ended: Mask) -> Iterator[Occurrence]:
+def _all_loops(context: Context, numbers: Sequence[int], are_rollbacks: BoolArray, are_ended: BoolArray) -> Iterator[Occurrence]:
     """Yields the loops of one client and vbucket."""
     rolled = [number for number in numbers if are_rollbacks[number]]
     ended = [number for number in numbers if are_ended[number]]
@@ -135,15 +136,15 @@ def _all_loops(context: Context, numbers: Sequence[int], are_rollbacks: Mask, ar
         yield from _end_loop(context, in_order, ended)
 
 
-def _are_rollbacks(context: Context) -> Mask:
+def _are_rollbacks(context: Context) -> BoolArray:
     streams = context.streams
-    mask: Mask = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0) & (streams.rollback != UNREAD_SEQNO)
+    mask: BoolArray = (streams.answer == w.A_ROLLBACK) & (streams.request.form > 0) & (streams.rollback != UNREAD_SEQNO)
     return mask
 
 
-def _ended_for_rollback(context: Context) -> Mask:
+def _ended_for_rollback(context: Context) -> BoolArray:
     streams = context.streams
-    mask: Mask = (streams.state == ENDED) & (streams.reason == _END_ROLLBACK) & (streams.request.form > 0)
+    mask: BoolArray = (streams.state == ENDED) & (streams.reason == _END_ROLLBACK) & (streams.request.form > 0)
     return mask
 
 

@@ -8,13 +8,14 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.clients import MOVED, PATIENCE_NS
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import WRONG_DATA, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import DISK, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
@@ -110,11 +111,11 @@ def _of(
     return occurrence(context, stream, rule, severity, message, evidence, next_=next_, seqnos=tuple(dict.fromkeys(seqnos)), shared=shared)
 
 
-def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> Mask:
+def _starts_elsewhere(snapshots: Snapshots, streams: Streams) -> BoolArray:
     """Returns a mask of snapshots that do not start where their streams were asked to."""
     request, stream = streams.request, snapshots.stream
     is_range = (request.form == 1) & (request.flags & FROM_LATEST == 0)
-    mask: Mask = is_range[stream] & (snapshots.start != request.snapshot_start[stream]) & (snapshots.start != request.start[stream])
+    mask: BoolArray = is_range[stream] & (snapshots.start != request.snapshot_start[stream]) & (snapshots.start != request.start[stream])
     return mask
 
 

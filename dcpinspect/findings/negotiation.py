@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import ALL, Context
@@ -33,7 +34,7 @@ from dcpinspect.findings.session_facts import (
     Facts,
 )
 from dcpinspect.findings.wire_checks import faulty_frames, reserved
-from dcpinspect.protocol.column_types import Mask, RowNumbers, numbers_at
+from dcpinspect.protocol.column_types import RowNumbers, numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode, Trait
@@ -254,7 +255,7 @@ class _Against:
             SYNC_WRITES, OFF, "prepare-not-negotiated", batch, durable, lambda row: f"{name(row)} to a consumer without sync writes"
         )
 
-    def _reserved(self, batch: MessageBatch, mask: Mask) -> Iterator[Candidates]:
+    def _reserved(self, batch: MessageBatch, mask: BoolArray) -> Iterator[Candidates]:
         """Fields that have a meaning only by settings of old servers."""
         decoded = batch.decoded
         size = batch.column("nmeta")
@@ -265,12 +266,14 @@ class _Against:
         unused[rows] = numbers_at(batch.data, decoded.extras_at[rows] + _EXTRAS_WITH_TIME - 1, 1)
         yield self._without(PROTOTYPE, OFF, ALSO, batch, unused > 0, lambda row: reserved(batch, row, "unused", unused[row]))
 
-    def _without(self, fact: int, value: int, rule: str, batch: MessageBatch, mask: Mask, words: Callable[[int], str] | str) -> Candidates:
+    def _without(
+        self, fact: int, value: int, rule: str, batch: MessageBatch, mask: BoolArray, words: Callable[[int], str] | str
+    ) -> Candidates:
         """Returns messages of a kind for which a fact has a value that it must not have."""
         rows = np.flatnonzero(mask)
         return Candidates(rule, rows[self.facts.at(fact, batch, rows) == value] if len(rows) else rows, words)
 
-    def _markers(self, batch: MessageBatch, mask: Mask) -> Iterator[Candidates]:
+    def _markers(self, batch: MessageBatch, mask: BoolArray) -> Iterator[Candidates]:
         rows = np.flatnonzero(mask & batch.decoded.fits & np.isin(batch.decoded.layout, list(_MARKERS)))
         rows = rows[~np.isin(rows, batch.missing.row)]
         if not len(rows):
@@ -299,7 +302,7 @@ def _doubtful(tracker: Tracker, links: Iterable[Link]) -> dict[int, list[tuple[i
     return doubtful_spans
 
 
-def _has_head(batch: MessageBatch) -> Mask:
+def _has_head(batch: MessageBatch) -> BoolArray:
     """Returns a mask of messages whose header, framing extras and extras were captured."""
     decoded, missing = batch.decoded, batch.missing
     mask = np.ones(len(batch), dtype=np.bool_)

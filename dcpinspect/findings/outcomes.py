@@ -8,10 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, Over, Whose, who_alone
 from dcpinspect.findings.registry import RULES
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams import words as w
 from dcpinspect.streams.grouping import VBUCKET_BITS
 from dcpinspect.streams.records import Streams
@@ -166,7 +167,7 @@ class _Granted:
         self._asked = streams.opened
         self._keys, self._times, self._rows = keys[self._streams], when.time[self._streams], when.row[self._streams]
 
-    def next(self, key: int, since: _When, is_wanted: Callable[[RowNumbers], Mask]) -> int | None:
+    def next(self, key: int, since: _When, is_wanted: Callable[[RowNumbers], BoolArray]) -> int | None:
         """The row of the answer to the first wanted stream of a key that was asked for and accepted later."""
         begin, end = (int(np.searchsorted(self._keys, key, side)) for side in ("left", "right"))
         index = begin + int(np.searchsorted(self._times[begin:end], since[0], "left"))

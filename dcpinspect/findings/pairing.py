@@ -13,6 +13,7 @@ from typing import Self
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of
 from dcpinspect.findings.context import ALL, Context
@@ -21,7 +22,7 @@ from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import ACKNOWLEDGED, CLOSED, GOES_ON, SIDES, SILENT, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.flags import TAKEOVER
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
@@ -186,7 +187,7 @@ class Pairing(Watcher):
             self._latest = np.append(self._latest, np.zeros(more, np.int64))
         self._latest[ways] = np.maximum(self._latest[ways], time_ns)
 
-    def _follow(self, batch: MessageBatch, asks: Mask, answers: Mask) -> None:
+    def _follow(self, batch: MessageBatch, asks: BoolArray, answers: BoolArray) -> None:
         request = batch.request_row
         has_request = request.known
         answered = request.values[answers & has_request]

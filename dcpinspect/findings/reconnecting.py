@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import FIRST_BAD_END, LAST_BAD_END
 from dcpinspect.findings.context import Context, occurrence, plain
@@ -16,7 +17,6 @@ from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.history_rules import MOST_ROUNDS, InOrder
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import GREATEST
@@ -116,13 +116,13 @@ class _Ends:
         return RESET if link.closed == "rst" else BY_CLIENT if link.closed_by == _CLIENT else BY_SERVER
 
 
-def _asks_again(context: Context, ends: _Ends) -> Mask:
+def _asks_again(context: Context, ends: _Ends) -> BoolArray:
     """Returns a mask of streams from no higher seqno than the stream before, which had delivered items when it ended."""
     streams, before = context.streams, context.of_client.previous
     is_same = streams.connection == streams.connection[before]
     on_same, on_another = ends.by_client | ends.by_server | ends.are_finished, ends.by_server | ends.with_connection
     # on another connection, it may be another job that begins where each begins
-    mask: Mask = ends.is_asked & (before >= 0) & np.where(is_same, on_same[before], on_another[before])
+    mask: BoolArray = ends.is_asked & (before >= 0) & np.where(is_same, on_same[before], on_another[before])
     waited_ns = streams.opened.time - np.where(mask, ends.time_ns[before], 0)
     return mask & (streams.request.start <= streams.request.start[before]) & (waited_ns >= 0) & (waited_ns <= PAUSE_NS)
 

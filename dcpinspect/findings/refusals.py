@@ -15,6 +15,7 @@ from typing import Self
 
 import numpy as np
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.collector import place_of
@@ -25,7 +26,7 @@ from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import SIDES, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.findings.session_facts import ON, V7_STATUSES
-from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, nested, number
+from dcpinspect.kernels.structs import Struct, StructRows, T, nested, number
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol import column_types
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
@@ -102,7 +103,7 @@ class Sent(Struct[T]):
     seqno: T = number("Its seqno, biased, LEAST for none.")
 
 
-class SentMessages(Sent[Ints], StructRows[Sent]):
+class SentMessages(Sent[IntArray], StructRows[Sent]):
     """The messages of streams, in order of rows."""
 
 

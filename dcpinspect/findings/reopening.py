@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import duration
 from dcpinspect.findings.clients import REFUSED_FOR_NOW, Clients, Reopened, Turn, Turns
 from dcpinspect.findings.context import Context, occurrence, plain, reached
@@ -14,7 +15,6 @@ from dcpinspect.findings.costs import LOST, STUCK, Cost
 from dcpinspect.findings.finding import MessagePlace, Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import status_name
@@ -217,7 +217,7 @@ def _out_of_order(context: Context, clients: Clients, before: int, number: int) 
     yield occurrence(context, number, "oso-resume-point", "error", message, evidence, next_=advice, seqnos=(start, safe))
 
 
-def _without_end(context: Context, clients: Clients, before: int, number: int, is_finite: Mask) -> Iterator[Occurrence]:
+def _without_end(context: Context, clients: Clients, before: int, number: int, is_finite: BoolArray) -> Iterator[Occurrence]:
     """Yields the occurrence of an endless stream that goes on with one that had an end and did not reach it.
 
     ``is_finite``: a mask of streams with an end.

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.context import Context, Table, occurrence, plain
+from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import GOES_ON, LONG_NS, SIDES, SILENT, Rule
@@ -165,7 +166,7 @@ def _slow(context: Context) -> Iterator[Occurrence]:
         yield occurrence(context, number, "slow-stream", "note", message, [ended], cause="too-slow", seqnos=(last,), shared=shared)
 
 
-def _before(snapshots: Snapshots) -> Table:
+def _before(snapshots: Snapshots) -> IntArray:
     """Returns the snapshot before each snapshot in its stream, in order of their markers; -1 for the first."""
     in_order = np.lexsort((snapshots.place.row, snapshots.stream))
     stream = snapshots.stream[in_order]

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.asking import Bare, OpenedInOrder, filter_fault
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain, reached
@@ -17,7 +18,6 @@ from dcpinspect.findings.positions import CAUSES as WRONG
 from dcpinspect.findings.positions import wrong_position
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet, Watcher
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.flags import FROM_LATEST, IGNORE_PURGED, INCLUDE_XATTRS, TO_AN_END
 from dcpinspect.protocol.message import Severity
@@ -249,7 +249,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
             yield from _ended(context, requests_in_order, index, is_granted_later=index < granted)
 
 
-def _may_tell(streams: Streams) -> Mask:
+def _may_tell(streams: Streams) -> BoolArray:
     """Returns a mask of streams of which there may be something to say; of most streams there is nothing."""
     request = streams.request
     is_range = (request.form == 1) & (request.flags & FROM_LATEST == 0)
@@ -257,7 +257,7 @@ def _may_tell(streams: Streams) -> Mask:
     is_denied = np.isin(streams.answer, (w.A_REFUSED, w.A_ROLLBACK))
     wants_nothing = (streams.answer == w.A_ACCEPTED) & (request.end == LEAST) & (request.flags & TO_AN_END == 0)
     is_ended = (streams.state == ENDED) & (streams.reason > 0)
-    mask: Mask = ((request.form > 0) & (is_bad | wants_nothing)) | is_denied | is_ended
+    mask: BoolArray = ((request.form > 0) & (is_bad | wants_nothing)) | is_denied | is_ended
     return mask
 
 
@@ -318,7 +318,7 @@ def _bad_range(context: Context, requests_in_order: OpenedInOrder, index: int) -
     return occurrence(context, number, "bad-stream-range", "error", message, evidence, cause=cause, next_=advice, seqnos=(start, low, high))
 
 
-def _wants(streams: Streams, _: Watcher | None) -> Mask:
+def _wants(streams: Streams, _: Watcher | None) -> BoolArray:
     """Returns a mask of streams of the vbuckets whose requests lie outside the snapshot they name: it may be a snapshot without an item."""
     request, flags = streams.request, streams.request.flags
     is_bad = (

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.cases import counted
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.flags import CACHE_TRANSFER, FROM_LATEST, TAKEOVER
 from dcpinspect.streams import words as w
 from dcpinspect.streams.records import CUT_VALUE, LEAST, Stream
@@ -94,15 +94,15 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         yield from _read_again(context, clients, numbers, delivered)
 
 
-def _delivered(context: Context) -> Mask:
+def _delivered(context: Context) -> BoolArray:
     """Returns a mask of streams that brought their client items from a seqno on that the client chose."""
     streams, request = context.streams, context.streams.request
     is_chosen = (request.form > 0) & (request.flags & (FROM_LATEST | TAKEOVER | CACHE_TRANSFER) == 0) & (request.filter != CUT_VALUE)
-    mask: Mask = is_chosen & (streams.answer == w.A_ACCEPTED) & (streams.seen > 0) & (streams.has_position != 0)
+    mask: BoolArray = is_chosen & (streams.answer == w.A_ACCEPTED) & (streams.seen > 0) & (streams.has_position != 0)
     return mask
 
 
-def _read_again(context: Context, clients: Clients, numbers: Sequence[int], delivered: Mask) -> Iterator[Occurrence]:
+def _read_again(context: Context, clients: Clients, numbers: Sequence[int], delivered: BoolArray) -> Iterator[Occurrence]:
     """Yields the occurrences of one client and vbucket, whose streams these are: one of each connection and cause."""
     had: _Received | None = None
     again: dict[tuple[int, str], list[_Again]] = defaultdict(list)

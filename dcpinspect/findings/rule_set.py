@@ -13,6 +13,7 @@ from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.followers import Follower
 
 if TYPE_CHECKING:
+    from dcpinspect.arrays import BoolArray
     from dcpinspect.coverage import Coverage
     from dcpinspect.findings.candidates import Candidates
     from dcpinspect.findings.collector import Collector
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from dcpinspect.findings.finding import FindingKey, MessagePlace, Occurrence
     from dcpinspect.findings.logs.log_evidence import LogEvidence
     from dcpinspect.findings.session_facts import Facts
-    from dcpinspect.protocol.column_types import Mask
     from dcpinspect.streams.records import Streams
     from dcpinspect.streams.tables import Tables
     from dcpinspect.streams.tracker import Tracker
@@ -88,7 +88,7 @@ class RuleSet:
     """The class that goes along with the messages."""
     findings: Callable[[Finished], Iterable[Occurrence]] | None = None
     """Returns what the tables of a finished reading show."""
-    wants: Callable[[Streams, Watcher | None], Mask] | None = None
+    wants: Callable[[Streams, Watcher | None], BoolArray] | None = None
     """Returns a mask of streams all of whose snapshots the rules look at; of other streams, only snapshots that ``leaving`` keeps are
     there."""
     also: Sequence[str] = ()

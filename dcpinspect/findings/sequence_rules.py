@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
@@ -25,8 +24,6 @@ from dcpinspect.streams.records import LEAST, Anomalies, Anomaly, Snapshot, Snap
 from dcpinspect.streams.server_reports import At
 from dcpinspect.tables.collection_names import with_id
 from dcpinspect.tables.messages import MessageBatch
-
-Table = npt.NDArray[np.int64]
 
 FAULT = "report this message and the one before it with the producer's version; it is a fault of the producer"
 

@@ -7,8 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.findings.cases import duration
-from dcpinspect.findings.context import Context, Table, occurrence, plain
+from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
@@ -74,7 +75,7 @@ class _Turns:
         self._context = context
 
     @cached_property
-    def latest_ns(self) -> Table:
+    def latest_ns(self) -> IntArray:
         """By connection: when a message from disk came last, as far as is known; 0 for never."""
         streams, snapshots = self._context.streams, self._context.snapshots
         kind = types(snapshots)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dcpinspect.protocol.column_types import Mask
+from dcpinspect.arrays import BoolArray
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import words as w
 from dcpinspect.streams.followers import Follower, PerConnection
@@ -64,7 +64,7 @@ class Strays(Follower):
 
 def _are_explained(
     anomalies: Anomalies, streams: Streams, snapshots: Snapshots, strays_of_stream: Mapping[tuple[int, int], Sequence[Stray]]
-) -> Mask:
+) -> BoolArray:
     """Returns a mask of anomalies whose seqno is in the range of the latest such marker before, with no other marker in between."""
     explained = np.zeros(len(anomalies), dtype=np.bool_)
     indices = np.flatnonzero(np.isin(anomalies.code, _EXPLAINED))

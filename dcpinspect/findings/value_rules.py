@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotate import RECORD_RULES
 from dcpinspect.protocol.choose import Choice
-from dcpinspect.protocol.column_types import Mask, RowNumbers, numbers_at
+from dcpinspect.protocol.column_types import RowNumbers, numbers_at
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, MessageSide, RecordList, fixed_size
 from dcpinspect.protocol.meanings import are_json
 from dcpinspect.protocol.secrecy import hides_value
@@ -18,7 +19,7 @@ from dcpinspect.protocol.values import unwrap
 from dcpinspect.tables.messages import MessageBatch
 
 
-def broken_values(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
+def broken_values(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]:
     """Yields values that do not fit their datatype or command; ``looked_at``: mask of messages. Texts with holes are not read."""
     broken_rows: dict[str, list[int]] = {}
     for group in batch.decoded.groups:
@@ -58,7 +59,7 @@ def _documents(batch: MessageBatch, rows: RowNumbers, layout: Layout | None, doc
     _annotated(batch, rows[has_tail], broken_rows)
     rows = _read(batch, rows[~has_tail])
     value, datatype = batch.decoded.value, batch.decoded.datatype[rows]
-    is_judged: Mask = ((datatype & _WRAPPED) != 0) | document.bodyless
+    is_judged: BoolArray = ((datatype & _WRAPPED) != 0) | document.bodyless
     plain = np.flatnonzero(~is_judged & ((datatype & datatypes.JSON) != 0))
     is_judged[plain] = ~are_json(batch.data.data, value.start[rows[plain]], value.size[rows[plain]])
     _judge(batch, rows[is_judged], document, broken_rows)
@@ -108,7 +109,7 @@ _WRAPPED = datatypes.SNAPPY | datatypes.XATTR
 _HERE = {"bad-snappy", "bad-xattr-section", "json-bit-not-json", "deletion-with-body", "length-mismatch", *RECORD_RULES.values()}
 
 
-def _has_metadata(batch: MessageBatch, rows: RowNumbers, layout: Layout | None) -> Mask:
+def _has_metadata(batch: MessageBatch, rows: RowNumbers, layout: Layout | None) -> BoolArray:
     """Returns a mask of messages whose value ends with extended metadata (3.x to 6.6)."""
     extras = layout.extras if layout is not None else ()
     nmeta = next((item for item in extras if item.name == "nmeta"), None)

@@ -11,13 +11,14 @@ from itertools import chain
 
 import numpy as np
 
+from dcpinspect.arrays import Array, BoolArray
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.findings.rule_set import RuleSet
 from dcpinspect.findings.value_rules import broken_values
 from dcpinspect.findings.wire_rules import RULES
 from dcpinspect.protocol.annotate import unknown_opcode
-from dcpinspect.protocol.column_types import Array, Mask, RowNumbers, numbers_at
+from dcpinspect.protocol.column_types import RowNumbers, numbers_at
 from dcpinspect.protocol.fields import Field, bit_names
 from dcpinspect.protocol.flags import ACTIVE_ONLY, CACHE_TRANSFER, OPEN_FLAGS, SNAPSHOT_FLAGS, STREAM_FLAGS, TAKEOVER, VBUCKET_STATES
 from dcpinspect.protocol.flex import framing_faults
@@ -49,7 +50,7 @@ def candidates(batch: MessageBatch) -> Iterator[Candidates]:
     return (wire_candidates for wire_candidates in chain.from_iterable(looks) if len(wire_candidates.rows))
 
 
-def _malformed(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
+def _malformed(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]:
     """Yields what an annotation tells, too."""
     yield from _problems(batch, looked_at)
     yield from _commands(batch, looked_at)
@@ -60,12 +61,12 @@ def _malformed(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
 
 
 def _found(
-    rule: str, mask: Mask, words: Callable[[int], str] | str | None = None, seqnos: Callable[[int], tuple[int, ...]] | None = None
+    rule: str, mask: BoolArray, words: Callable[[int], str] | str | None = None, seqnos: Callable[[int], tuple[int, ...]] | None = None
 ) -> Candidates:
     return Candidates(rule, np.flatnonzero(mask), words, seqnos=seqnos)
 
 
-def _problems(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
+def _problems(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]:
     """Yields messages whose header alone shows a fault."""
     decoded = batch.decoded
     for bit, rule in HEADER_RULES.items():
@@ -73,7 +74,7 @@ def _problems(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
     yield _found("bad-collection-prefix", looked_at & decoded.has_bad_prefix)
 
 
-def _layouts(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
+def _layouts(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]:
     """Yields messages that break the layout of their command in extras, key or value, and commands without a layout."""
     decoded = batch.decoded
     rows_of_rule: dict[str, list[RowNumbers]] = {}
@@ -92,7 +93,7 @@ def _layouts(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
         yield Candidates(rule, rows)
 
 
-def _commands(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
+def _commands(batch: MessageBatch, looked_at: BoolArray) -> Iterator[Candidates]:
     """Yields commands that nobody described, in the table of their magic."""
     decoded = batch.decoded
     for severity, is_unknown in _UNKNOWN.items():
@@ -100,14 +101,14 @@ def _commands(batch: MessageBatch, looked_at: Mask) -> Iterator[Candidates]:
         yield Candidates("unknown-opcode", np.flatnonzero(mask), severity=severity)
 
 
-_UNKNOWN: dict[Severity, Mask] = {
+_UNKNOWN: dict[Severity, BoolArray] = {
     severity: np.array([[unknown_opcode(code, server=server) == severity for code in range(256)] for server in (False, True)])
     for severity in SEVERITIES[1:]
 }
 """For each severity, a table of the commands that nobody described: for all opcodes of clients and of servers."""
 
 
-def faulty_frames(batch: MessageBatch, mask: Mask) -> dict[Severity, list[int]]:
+def faulty_frames(batch: MessageBatch, mask: BoolArray) -> dict[Severity, list[int]]:
     """Returns the messages with bad framing extras, by severity. Few different ones occur, so each is divided only once."""
     decoded = batch.decoded
     severity_of: dict[tuple[bool, bytes], Severity | None] = {}
@@ -129,7 +130,7 @@ def _worst(is_response: bool, raw: bytes) -> Severity | None:
     return min((severity for severity, *_ in faults), key=SEVERITIES.index, default=None)
 
 
-def _flags(batch: MessageBatch, is_readable: Mask) -> Iterator[Candidates]:
+def _flags(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates]:
     """Yields DCP messages with unknown flags or nonzero reserved fields, layout by layout."""
     decoded = batch.decoded
     rows_of_flags: dict[int, list[RowNumbers]] = {}
@@ -157,7 +158,7 @@ def _odd(batch: MessageBatch, specs: Sequence[Field], rows: RowNumbers, section:
     for spec in specs:
         meaningless |= ((1 << 8 * spec.kind.size) - 1 & ~_known(spec)) << 8 * (end - spec.offset - spec.kind.size)
     # the eight bytes end with the last field; a header at least comes before a section, so they exist
-    odd: Mask = (numbers_at(batch.data, section[rows] + (end - 8), 8) & np.uint64(meaningless)) != 0
+    odd: BoolArray = (numbers_at(batch.data, section[rows] + (end - 8), 8) & np.uint64(meaningless)) != 0
     return rows[odd]
 
 
@@ -202,7 +203,7 @@ _EXCLUDING = (
 """(command, column, bits that are looked at, value that they must not have)."""
 
 
-def _combined(batch: MessageBatch, is_readable: Mask) -> Iterator[Candidates]:
+def _combined(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates]:
     decoded = batch.decoded
     for opcode, name, looked_at, wrong in _EXCLUDING:
         numbers = batch.column(name)
@@ -219,18 +220,18 @@ _NEEDS_XATTRS = 0x100
 
 
 @functools.cache
-def _commanded(*opcodes: int) -> Mask:
+def _commanded(*opcodes: int) -> BoolArray:
     """Returns a mask over all opcodes: True for these. Looking a small batch up in it takes a microsecond, ``np.isin`` 85."""
-    mask: Mask = np.isin(np.arange(256), opcodes)
+    mask: BoolArray = np.isin(np.arange(256), opcodes)
     return mask
 
 
-def _numbers(batch: MessageBatch, is_readable: Mask) -> Iterator[Candidates]:
+def _numbers(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates]:
     """Yields messages with numbers that contradict each other, or that nobody sends."""
     decoded = batch.decoded
     request = is_readable & ~decoded.is_server & ~decoded.is_response & decoded.fits
 
-    def of(name: str, *opcodes: int) -> tuple[Mask, Array]:
+    def of(name: str, *opcodes: int) -> tuple[BoolArray, Array]:
         """Returns a mask of requests of these commands that have a number, and the numbers."""
         numbers = batch.column(name)
         return request & numbers.known & _commanded(*opcodes)[decoded.opcode], numbers.values
@@ -275,7 +276,7 @@ def _numbers(batch: MessageBatch, is_readable: Mask) -> Iterator[Candidates]:
         yield _found("rollback-layout", rolled_back, lambda row: f"rollback {seqnos.values[row]} sent in extras (UPR form)")
 
 
-def _logs(batch: MessageBatch, is_readable: Mask) -> Iterator[Candidates]:
+def _logs(batch: MessageBatch, is_readable: BoolArray) -> Iterator[Candidates]:
     """Yields answers with a failover log whose entries are not newest first."""
     decoded = batch.decoded
     has_log = _commanded(*_LOGS)[decoded.opcode] & decoded.is_response & ~decoded.is_server & (decoded.specific == Status.SUCCESS)
@@ -294,7 +295,7 @@ def _logs(batch: MessageBatch, is_readable: Mask) -> Iterator[Candidates]:
 _LOGS = (Opcode.DCP_STREAM_REQ, Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
 
 
-def _may_hide_stream_id(batch: MessageBatch) -> Mask:
+def _may_hide_stream_id(batch: MessageBatch) -> BoolArray:
     """Returns a mask of holes over the byte that would show a stream-id which the header does not count: the fields of such a message
     cannot be located."""
     decoded, missing = batch.decoded, batch.missing
@@ -304,7 +305,7 @@ def _may_hide_stream_id(batch: MessageBatch) -> Mask:
     return np.asarray(is_flex & is_hit & _commanded(Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)[decoded.opcode[row]], dtype=np.bool_)
 
 
-def _holed(batch: MessageBatch, holed: Mask) -> Iterator[Candidates]:
+def _holed(batch: MessageBatch, holed: BoolArray) -> Iterator[Candidates]:
     """Yields faults in messages that were captured in part. Fields of which bytes are missing are not read.
 
     Zeros stand in for missing bytes: the look at all messages accuses wrongly, but leaves no fault out that can be seen.

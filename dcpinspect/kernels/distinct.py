@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.kernels.kernel import Ints, kernel
+from dcpinspect.arrays import IntArray
+from dcpinspect.kernels.kernel import kernel
 
 _MOST = 256
 """Number of values that are told apart without sorting: a value takes so many steps at most, whoever chose the values."""
@@ -13,7 +14,7 @@ _SPREAD = 0x9E37_79B9
 """Multiplied by this number, numbers that are close have different middle bits."""
 
 
-def distinct(values: Ints) -> tuple[Ints, Ints]:
+def distinct(values: IntArray) -> tuple[IntArray, IntArray]:
     """Returns (place of the first occurrence of each different value, in any order; for each value the number of the one that it
     equals)."""
     if number_values.is_compiled:
@@ -26,7 +27,7 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
 
 
 @kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1])")
-def number_values(values: Ints, slots: Ints, first: Ints, inverse: Ints) -> int:
+def number_values(values: IntArray, slots: IntArray, first: IntArray, inverse: IntArray) -> int:
     """Numbers values by when they first came; returns how many differ, or -1 if there are more than room in ``first``.
 
     ``slots`` are -1, and several times as many as ``first``.

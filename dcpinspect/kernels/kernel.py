@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dcpinspect.kernels.library import Code, library
 
@@ -177,7 +176,3 @@ def _copy(target: Any, at: int, source: Any, start: int, size: int) -> None:
 def copy(target: Any, at: int, source: Any, start: int, size: int) -> None:
     """Copies ``size`` elements; the arrays must not overlap."""
     target[at : at + size] = source[start : start + size]
-
-
-Octets = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, get_type_hints, 
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import plain
+from dcpinspect.arrays import IntArray, plain
 from dcpinspect.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ else:
 
     T = TypeVar("T")
     R = TypeVar("R")
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ def nested(struct: type[Struct[Any]], meaning: str) -> Any:
 class FieldPair(Generic[T]):
     """A field of two integers, one for each direction; in a table, two columns."""
 
-    def __init__(self, array: Ints) -> None:
+    def __init__(self, array: IntArray) -> None:
         self.array = array
         """Shape (rows, 2)."""
 
@@ -130,7 +128,7 @@ class FieldPair(Generic[T]):
     def __setitem__(self, direction: int, value: T) -> None:
         self.array[..., direction] = value  # type: ignore[call-overload] # the same
 
-    def of(self, direction: Ints) -> Ints:
+    def of(self, direction: IntArray) -> IntArray:
         """Returns for each record the integer of its direction."""
         return np.take_along_axis(self.array, direction.reshape(-1, 1), axis=1)[:, 0]
 
@@ -263,7 +261,7 @@ class StructRows(Generic[R]):
         return cls(np.concatenate([plain(table) for table in (np.empty(0, cls.dtype), *(table.array for table in tables))]).view(cls.dtype))
 
     @classmethod
-    def of_integers(cls, integers: Ints) -> Self:
+    def of_integers(cls, integers: IntArray) -> Self:
         """Returns the table from what ``as_integers`` returned. Raises ValueError for another number of integers in a row."""
         return cls(np.ascontiguousarray(integers, dtype="<i8").view(cls.dtype).reshape(-1))
 
@@ -303,7 +301,7 @@ class StructRows(Generic[R]):
     def __reduce__(self) -> Any:
         return type(self), (self.array,)
 
-    def as_integers(self) -> Ints:
+    def as_integers(self) -> IntArray:
         """Returns the whole table as numbers, of shape (rows, integers of a row)."""
         return np.ascontiguousarray(self.array).view(np.int64).reshape(len(self.array), self.dtype.itemsize // 8)
 
@@ -337,7 +335,7 @@ class Tables:
         for name in rows:
             _check(f"{type(self).__name__}.{name}", getattr(self, name), getattr(self, name).array, rows)
 
-    def words(self) -> Ints:
+    def words(self) -> IntArray:
         """Returns address and length of each member, as compiled kernels take them; an integer stands for itself."""
         return np.array([word for name in self.members() for word in _words(getattr(self, name))], dtype=np.int64)
 
@@ -353,7 +351,7 @@ def _check(name: str, struct: type[Struct[Any]] | StructRows[Any], array: npt.ND
 
 
 def _is_member(kind: Any) -> bool:
-    return kind is int or kind == Ints or (isinstance(kind, type) and issubclass(kind, Struct))
+    return kind is int or kind == IntArray or (isinstance(kind, type) and issubclass(kind, Struct))
 
 
 def _view(member: Any) -> Any:

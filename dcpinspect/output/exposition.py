@@ -14,9 +14,9 @@ from dataclasses import field
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dcpinspect import __version__
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.capture.live import LiveCapture
 from dcpinspect.capture.open import CaptureFile
 from dcpinspect.lazy_dataclass import dataclass
@@ -204,7 +204,6 @@ Pair = tuple[str, str]
 K = TypeVar("K")
 
 _OTHERS, _NO_DCPS = (OTHER, OTHER), (NO_DCP, NO_DCP)
-Numbers = npt.NDArray[np.int64]
 
 _COMMANDS = 1 << 10
 _RISING = (
@@ -222,11 +221,11 @@ _GAPS = len(_RISING)
 class _Totals:
     """What was counted for a pair; commands are numbered as ``_command`` does."""
 
-    messages: dict[int, Numbers] = field(default_factory=dict)
+    messages: dict[int, IntArray] = field(default_factory=dict)
     """Numbers of messages and bytes, by command."""
-    answers: dict[int, Numbers] = field(default_factory=dict)
+    answers: dict[int, IntArray] = field(default_factory=dict)
     """By command: numbers of answers by the bound that they are up to, then nanoseconds in all."""
-    risen: Numbers = field(default_factory=lambda: np.zeros(_GAPS + len(w.CAUSES), dtype=np.int64))
+    risen: IntArray = field(default_factory=lambda: np.zeros(_GAPS + len(w.CAUSES), dtype=np.int64))
     is_open: bool = False
     """Whether the pair has an open connection."""
 
@@ -251,10 +250,10 @@ class Metrics:
         self._with_vbuckets = with_vbuckets
         self._most = most
         self._pairs: dict[Pair, _Totals] = {}
-        self._messages: dict[int, Numbers] = {}
+        self._messages: dict[int, IntArray] = {}
         """Counts since their pairs were last looked up, by connection and command."""
-        self._answers: dict[int, Numbers] = {}
-        self._seen: dict[int, Numbers] = {}
+        self._answers: dict[int, IntArray] = {}
+        self._seen: dict[int, IntArray] = {}
         """Rising counts by connection, as far as they are in the totals."""
         self._noops: dict[int, int] = {}
         """Capture time of the last noop, by connection."""
@@ -292,7 +291,7 @@ class Metrics:
         if len(self._messages) > _PENDING:
             self._count(self._pairs_of(self._links()))
 
-    def _add_answers(self, key: Numbers, rtt_ns: Numbers) -> None:
+    def _add_answers(self, key: IntArray, rtt_ns: IntArray) -> None:
         distinct_keys, group = np.unique(key, return_inverse=True)
         group, width = group.reshape(-1), len(BOUNDS_S) + 1
         bound = np.searchsorted(_BOUNDS_NS, rtt_ns)
@@ -403,7 +402,7 @@ class Metrics:
             self._pairs[pair_of[number]].risen += now if before is None else np.maximum(now - before, 0)
             self._seen[number] = now
 
-    def _settled_gaps(self, tables: Tables) -> Numbers:
+    def _settled_gaps(self, tables: Tables) -> IntArray:
         """Returns how many gaps of each cause every stream has that are old enough."""
         gaps, now_ns = tables.all_gaps, self._reading.clock_ns or 0
         counts = tables.gap_counts.copy()
@@ -533,13 +532,13 @@ class Metrics:
 
 def _by_command(pair: Pair, totals: _Totals) -> Iterator[tuple[str, tuple[str, ...], Value]]:
     """Yields samples by command; commands that nobody described count as one."""
-    messages: dict[tuple[str, str], Numbers] = {}
+    messages: dict[tuple[str, str], IntArray] = {}
     for command, numbers in totals.messages.items():
         _add(messages, (_opcode(command), command_side(command)), numbers)
     for (opcode, side), (count, size) in messages.items():
         yield "dcpinspect_messages_total", (*pair, opcode, side), int(count)
         yield "dcpinspect_message_bytes_total", (*pair, opcode, side), int(size)
-    answers: dict[str, Numbers] = {}
+    answers: dict[str, IntArray] = {}
     for command, numbers in totals.answers.items():
         _add(answers, _opcode(command), numbers)
     for opcode, numbers in answers.items():
@@ -547,7 +546,7 @@ def _by_command(pair: Pair, totals: _Totals) -> Iterator[tuple[str, tuple[str, .
 
 
 def _by_vbucket(
-    streams: Streams, pairs: Sequence[Pair], stuck: npt.NDArray[np.bool_], lags: Sequence[int | None]
+    streams: Streams, pairs: Sequence[Pair], stuck: BoolArray, lags: Sequence[int | None]
 ) -> Iterator[tuple[str, tuple[str, ...], Value]]:
     """Yields samples by vbucket. If it has several streams: of the one that is farthest behind, and whether any is stuck."""
     by_labels: dict[tuple[str, ...], list[tuple[int | None, int | None, bool]]] = defaultdict(list)
@@ -572,13 +571,13 @@ def _known(values: Iterable[int | None]) -> list[int]:
     return [value for value in values if value is not None]
 
 
-def _newest(streams: Streams, pairs: Numbers) -> Numbers:
+def _newest(streams: Streams, pairs: IntArray) -> IntArray:
     """Returns the newest stream of each pair, vbucket and stream-id; ``pairs``: number of the pair by connection, -1 for none that
     counts."""
     rows = np.flatnonzero(pairs[streams.connection] >= 0)[::-1]  # newest first
     newest_first = streams[rows]
     key = (pairs[newest_first.connection] * (1 << 17) + newest_first.vbucket) * (1 << 17) + newest_first.sid
-    newest: Numbers = np.sort(rows[np.unique(key, return_index=True)[1]])
+    newest: IntArray = np.sort(rows[np.unique(key, return_index=True)[1]])
     return newest
 
 
@@ -593,6 +592,6 @@ def _label(text: str) -> str:
     return clip(escape_rest(text), _LABEL)
 
 
-def _add(table: dict[K, Numbers], key: K, numbers: Numbers) -> None:
+def _add(table: dict[K, IntArray], key: K, numbers: IntArray) -> None:
     before = table.get(key)
     table[key] = numbers if before is None else before + numbers

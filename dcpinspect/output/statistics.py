@@ -7,13 +7,13 @@ from dataclasses import field
 
 import numpy as np
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.coverage_text import interfaces
 from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.balance import Balance
 from dcpinspect.streams.tables import Tables
-from dcpinspect.tables.histogram import Integers
 from dcpinspect.tables.message_statistics import MessageStats, StatisticsRow, distribution
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import Worded
@@ -27,8 +27,8 @@ class Counted:
 
     name: str
     side: str
-    messages: Integers
-    bytes: Integers
+    messages: IntArray
+    bytes: IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +42,22 @@ class Charts:
     """Number of spans."""
     commands: Sequence[Counted] = ()
     """Commands, those that were said most first."""
-    windows: Sequence[tuple[int, int, int, int, Integers]] = ()
+    windows: Sequence[tuple[int, int, int, int, IntArray]] = ()
     """Connection, bytes of its window, start and length of its spans, most bytes outstanding in each span."""
-    round_trips: Sequence[tuple[int, int, int, Integers]] = ()
+    round_trips: Sequence[tuple[int, int, int, IntArray]] = ()
     """Connection, start and length of its spans, nanoseconds of the slowest answer in each span."""
-    noops: Sequence[tuple[int, int, int, Integers]] = ()
+    noops: Sequence[tuple[int, int, int, IntArray]] = ()
     """Connection, start and length of its spans, nanoseconds of the slowest answer to a noop in each span."""
-    answers: Sequence[tuple[str, Integers]] = ()
+    answers: Sequence[tuple[str, IntArray]] = ()
     """Command, and numbers of its answers by the power of two at or below their nanoseconds."""
-    sizes: Integers = field(default_factory=lambda: np.zeros(64, np.int64))
+    sizes: IntArray = field(default_factory=lambda: np.zeros(64, np.int64))
     """Number of messages by the power of two at or below their bytes."""
-    by_connection: Integers = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    by_connection: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     """Messages and bytes, by number of the connection; connections without messages may be missing at the end."""
 
 
 def charts_of(
-    counted: MessageStats, windows: Sequence[tuple[int, int, int, int, Integers]] = (), round_trips: RoundTrips | None = None
+    counted: MessageStats, windows: Sequence[tuple[int, int, int, int, IntArray]] = (), round_trips: RoundTrips | None = None
 ) -> Charts:
     """Returns what can be drawn of messages that were counted."""
     messages, sizes = counted.messages_by_time, counted.bytes_by_time
@@ -110,7 +110,7 @@ class Statistics:
         return charts_of(self._counted, list(_windows(tables, self._balance)), self._round_trips)
 
 
-def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, int, Integers]]:
+def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, int, IntArray]]:
     """Yields ``Charts.windows`` for connections that have a window and lost nothing."""
     table, series = tables.connections, balance.by_time
     names = ("connection", "window_bytes", "outstanding_bytes")
@@ -119,7 +119,7 @@ def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, 
             yield connection, window, series.start_ns or 0, series.span_ns, series.rows[connection]
 
 
-def _by_connection(series: Series) -> Iterator[tuple[int, int, int, Integers]]:
+def _by_connection(series: Series) -> Iterator[tuple[int, int, int, IntArray]]:
     """Yields the entries of ``Charts.round_trips``."""
     for connection in sorted(series.rows):
         yield connection, series.start_ns or 0, series.span_ns, series.rows[connection]

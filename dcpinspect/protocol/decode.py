@@ -11,11 +11,11 @@ from contextlib import suppress
 from functools import cached_property, partial
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import Array, BoolArray, ByteArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
-from dcpinspect.protocol.column_types import NO_HOLES, Array, HoleRanges, LazyColumns, Mask, NumberColumn, RowNumbers, Slices, numbers_at
+from dcpinspect.protocol.column_types import NO_HOLES, HoleRanges, LazyColumns, NumberColumn, RowNumbers, Slices, numbers_at
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.features import COLLECTIONS
 from dcpinspect.protocol.fields import Field, FieldKind, LayoutItem
@@ -86,12 +86,12 @@ class Decoded:
 
     def __init__(
         self,
-        data: npt.NDArray[np.uint8],
+        data: ByteArray,
         start: RowNumbers,
         connection: RowNumbers,
-        incomplete: Mask,
+        incomplete: BoolArray,
         sessions: Sessions,
-        after_gap: Mask | None = None,
+        after_gap: BoolArray | None = None,
         holes: HoleRanges = NO_HOLES,
     ) -> None:
         """Decodes the messages that begin at ``start``, in row order.
@@ -117,13 +117,13 @@ class Decoded:
             self._problem[(self.header_faults & bit) != 0] = _PROBLEM[rule]
         self.layout: RowNumbers = np.full(len(start), NO_LAYOUT, dtype=np.int64)
         """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
-        self.extras_fit: Mask = np.zeros(len(start), dtype=np.bool_)
+        self.extras_fit: BoolArray = np.zeros(len(start), dtype=np.bool_)
         """Whether the extras fit; if not, the layout is only the nearest one, and extras are raw bytes."""
-        self.fits: Mask = np.zeros(len(start), dtype=np.bool_)
+        self.fits: BoolArray = np.zeros(len(start), dtype=np.bool_)
         """Whether extras and value fit; if not, some of them are raw bytes."""
-        self.hides_key: Mask = np.zeros(len(start), dtype=np.bool_)
+        self.hides_key: BoolArray = np.zeros(len(start), dtype=np.bool_)
         """Whether the key of the message is never shown."""
-        self._has_document_key: Mask = np.zeros(len(start), dtype=np.bool_)
+        self._has_document_key: BoolArray = np.zeros(len(start), dtype=np.bool_)
         self.groups = list(self._grouped(headers.kind))
         self.collections, self.underlying_datatype, self.generation = sessions.apply(
             connection, self._facts(connection, sessions, after_gap)
@@ -162,17 +162,17 @@ class Decoded:
         return self._split_keys[1]
 
     @property
-    def problem(self) -> npt.NDArray[np.uint8]:
+    def problem(self) -> ByteArray:
         """Number in PROBLEMS of the first rule that the message breaks."""
         return self._split_keys[2]
 
     @property
-    def has_undeclared_sid(self) -> Mask:
+    def has_undeclared_sid(self) -> BoolArray:
         """Whether it has a stream-id of three bytes that the header does not count."""
         return np.asarray((self.header_faults & UNDECLARED_STREAM_ID) != 0)
 
     @property
-    def has_bad_prefix(self) -> Mask:
+    def has_bad_prefix(self) -> BoolArray:
         """Whether collections are on, but the key begins with no collection id."""
         return self._split_keys[3]
 
@@ -303,7 +303,7 @@ class Decoded:
 
     # -- what connections negotiate -------------------------------------------------------------------
 
-    def _facts(self, connection: RowNumbers, sessions: Sessions, after_gap: Mask | None) -> list[Fact]:
+    def _facts(self, connection: RowNumbers, sessions: Sessions, after_gap: BoolArray | None) -> list[Fact]:
         """Returns what HELLO, open, gaps and proofs of collections say, in row order."""
         client = ~self.is_server
         hello = client & (self.opcode == Opcode.HELLO) & self.fits
@@ -327,7 +327,7 @@ class Decoded:
         facts += self._generations(connection, sessions.may_be_first(connection))
         return sorted(facts, key=lambda fact: fact.row)
 
-    def _evidence(self, connection: RowNumbers, unknown: Mask, gap: Mask) -> Iterator[Fact]:
+    def _evidence(self, connection: RowNumbers, unknown: BoolArray, gap: BoolArray) -> Iterator[Fact]:
         """Yields the first row of each connection that proves collections: from the start if they are unknown, or from a gap on."""
         gap_rows = np.flatnonzero(gap)
         if not unknown.any() and not len(gap_rows):
@@ -345,7 +345,7 @@ class Decoded:
         for row in proof_rows:
             yield Fact(row, int(connection[row]), CollectionsState.INFERRED, evidence=True)
 
-    def _generations(self, connection: RowNumbers, may_be_first: Mask) -> Iterator[Fact]:
+    def _generations(self, connection: RowNumbers, may_be_first: BoolArray) -> Iterator[Fact]:
         """Yields the first rows of each connection with something that only the first generation has, and with something that it does not
         have."""
         if not may_be_first.any():
@@ -370,7 +370,7 @@ class Decoded:
             _, first = np.unique(connection[rows], return_index=True)
             yield from (Fact(row, int(connection[row]), generation=generation) for row in rows[first].tolist())
 
-    def _proves_collections(self) -> Mask:
+    def _proves_collections(self) -> BoolArray:
         """Returns a mask of rows that could not exist with collections off."""
         proof = np.isin(self.opcode, np.array(_PROOF, dtype=np.uint8)) & self.fits
         proof |= (self.opcode == Opcode.DCP_SYSTEM_EVENT) & (self.extras_size == 13) & self.fits
@@ -383,7 +383,7 @@ class Decoded:
         return np.asarray(proof, dtype=np.bool_)
 
     @cached_property
-    def _split_keys(self) -> tuple[Slices, NumberColumn, npt.NDArray[np.uint8], Mask]:
+    def _split_keys(self) -> tuple[Slices, NumberColumn, ByteArray, BoolArray]:
         """(key, collection id, problem, has a bad prefix): on connections with collections, the id is split off every document key."""
         start, size = self._key.start, self._key.size
         problem = self._problem.copy()
@@ -414,7 +414,7 @@ def _split(rows: RowNumbers, group: RowNumbers) -> list[RowNumbers]:
 class _FlatBuffers:
     """Numbers of the FlatBuffers among the values, by row. Only few messages have one: collections come and go rarely."""
 
-    def __init__(self, data: npt.NDArray[np.uint8], tables: list[_Told]) -> None:
+    def __init__(self, data: ByteArray, tables: list[_Told]) -> None:
         self._data = data
         self._tables = tables
 
@@ -434,7 +434,7 @@ class _FlatBuffers:
 
 
 def _column(
-    data: npt.NDArray[np.uint8], total: int, name: str, column_places: list[_Place], flatbuffers: _FlatBuffers, holes: HoleRanges
+    data: ByteArray, total: int, name: str, column_places: list[_Place], flatbuffers: _FlatBuffers, holes: HoleRanges
 ) -> NumberColumn:
     """Returns a column of the numbers at these places of these rows, or in a FlatBuffer."""
     values = np.zeros(total, dtype=np.uint64)

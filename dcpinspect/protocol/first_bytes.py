@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import grown
+from dcpinspect.arrays import Array, BoolArray, ByteArray, IntArray, grown
 from dcpinspect.kernels.gathering import gathered
-from dcpinspect.kernels.kernel import Octets, be32, kernel
-from dcpinspect.kernels.structs import Ints, Struct, T, number
+from dcpinspect.kernels.kernel import be32, kernel
+from dcpinspect.kernels.structs import Struct, T, number
 from dcpinspect.kernels.structs import StructRows as Table
-from dcpinspect.protocol.column_types import Array, Mask, RowNumbers, numbers_at
+from dcpinspect.protocol.column_types import RowNumbers, numbers_at
 from dcpinspect.protocol.foreign import HTTP, begins_http, is_http, may_be_foreign
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, MID_STREAM, NO_NUMBERS, REASONS, Accounts, BriefAccounts, Framed
 from dcpinspect.protocol.many_directions import Messages, messages_of
@@ -35,7 +35,6 @@ from dcpinspect.protocol.resync import (
     plausible_headers,
 )
 from dcpinspect.protocol.roles import opcodes_with
-from dcpinspect.protocol.stretch import Bytes
 from dcpinspect.transport.chunk import FirstBytes, Segments, StreamChunk
 
 FEW = 1024
@@ -78,7 +77,7 @@ class FirstBytesRow(Struct[T]):
     kind: T = number("What they are, as above.", bits=8)
 
 
-class FirstBytesRows(FirstBytesRow[Ints], Table[FirstBytesRow]):
+class FirstBytesRows(FirstBytesRow[IntArray], Table[FirstBytesRow]):
     """The first bytes of directions, in the order in which they came. Their places in the file are kept beside them, for readings with
     places."""
 
@@ -121,7 +120,7 @@ class BriefMessages(NamedTuple):
 class TakenDirections(NamedTuple):
     """What was found in first bytes."""
 
-    is_taken: Mask
+    is_taken: BoolArray
     """For each direction that was asked about, whether no framer need see it."""
     told: list[BriefMessages]
 
@@ -171,10 +170,10 @@ class BriefDirections:
     def _forget_all(self) -> None:
         self._kept = FirstBytesRows.zeros(64)
         self._places: RowNumbers = np.zeros(0, np.int64)  # of each kept row, as in ``StreamChunk.places``
-        self._bytes: Bytes = np.zeros(1024, np.uint8)
+        self._bytes: ByteArray = np.zeros(1024, np.uint8)
         self._count = self._used = self._live = 0
 
-    def take(self, first: FirstBytes, is_doubted: Mask, has_handshake: Mask) -> TakenDirections | None:
+    def take(self, first: FirstBytes, is_doubted: BoolArray, has_handshake: BoolArray) -> TakenDirections | None:
         """Returns what first bytes tell; None if no direction is taken.
 
         ``is_doubted``, ``has_handshake``: for each direction, what holds of its connection.
@@ -190,7 +189,7 @@ class BriefDirections:
             del self._shown[direction]
         return TakenDirections(is_several | is_brief, said_messages) if said_messages else None
 
-    def _take_several(self, first: FirstBytes, is_doubted: Mask) -> tuple[Mask, BriefMessages | None]:
+    def _take_several(self, first: FirstBytes, is_doubted: BoolArray) -> tuple[BoolArray, BriefMessages | None]:
         """Takes connections of which a direction has several packets, if both directions say messages and nothing else."""
         nothing = np.zeros(len(first.number), dtype=np.bool_)
         if not len(first.pieces.row):
@@ -241,7 +240,7 @@ class BriefDirections:
         message_direction = directions[messages.of[is_shown]]
         return is_taken, BriefMessages((message_direction >> 1) + 1, message_direction & 1, messages.framed.only(is_shown), carried)
 
-    def _show(self, directions: RowNumbers, messages: Messages, is_shown: Mask) -> None:
+    def _show(self, directions: RowNumbers, messages: Messages, is_shown: BoolArray) -> None:
         """Keeps the streams that directions show whose connections may go on."""
         goes_on = (self._state[directions] & self._state[directions ^ 1] & _ENDED) == 0
         for row in np.flatnonzero(is_shown & (messages.key >= 0) & goes_on[messages.of]).tolist():
@@ -251,7 +250,9 @@ class BriefDirections:
         for direction_row in np.unique(messages.of[is_shown & messages.is_event & goes_on[messages.of]]).tolist():
             self._shown[int(directions[direction_row])] = self._shown[int(directions[direction_row])]._replace(has_events=True)
 
-    def _take_brief(self, first: FirstBytes, is_several: Mask, is_doubted: Mask, has_handshake: Mask) -> tuple[Mask, BriefMessages | None]:
+    def _take_brief(
+        self, first: FirstBytes, is_several: BoolArray, is_doubted: BoolArray, has_handshake: BoolArray
+    ) -> tuple[BoolArray, BriefMessages | None]:
         """Takes connections of which a direction has one packet with few bytes, besides those that are taken."""
         state, connection, says, ends = self._state[first.number], first.number >> 1, first.length > 0, first.is_end
         is_known = ((state & (_LEFT | _ENDED)) != 0) | is_several
@@ -346,7 +347,7 @@ class BriefDirections:
             spoke = np.flatnonzero(self._state & ~np.uint8(_ENDED | _LEFT))
             self._release, self._at = (_widened(column, len(self._state), spoke) for column in (self._release, self._at))
 
-    def _keep(self, data: Bytes, new: FirstBytesRows, file_places: RowNumbers | None) -> None:
+    def _keep(self, data: ByteArray, new: FirstBytesRows, file_places: RowNumbers | None) -> None:
         """Copies bytes that are still needed: the buffer of the batch is not kept."""
         if not len(new):
             return
@@ -403,7 +404,7 @@ def _wide(column: Array) -> RowNumbers:
     return column.astype(np.int64)
 
 
-def _both(connection: RowNumbers, mask: Mask) -> Mask:
+def _both(connection: RowNumbers, mask: BoolArray) -> BoolArray:
     """Keeps in a mask only those whose other direction on the same connection, if it is there, is wanted too; both stand next to each
     other."""
     if mask.all():
@@ -416,7 +417,9 @@ def _both(connection: RowNumbers, mask: Mask) -> Mask:
 
 
 @kernel("int64(octets, int64[::1], int64[::1], octets, int64[::1], int64[::1], int64[::1])")
-def walk(data: Octets, start: Ints, end: Ints, magics: Octets, item: Ints, message_start: Ints, size: Ints) -> int:
+def walk(
+    data: ByteArray, start: IntArray, end: IntArray, magics: ByteArray, item: IntArray, message_start: IntArray, size: IntArray
+) -> int:
     """Follows headers from ``start`` on, in each item up to its ``end``, and writes to ``start`` where it stopped.
 
     Returns the number of messages. One step for each message.
@@ -439,7 +442,7 @@ def walk(data: Octets, start: Ints, end: Ints, magics: Octets, item: Ints, messa
     return message_count
 
 
-def _walked(data: Bytes, start: RowNumbers, length: RowNumbers) -> tuple[RowNumbers, RowNumbers, RowNumbers, RowNumbers]:
+def _walked(data: ByteArray, start: RowNumbers, length: RowNumbers) -> tuple[RowNumbers, RowNumbers, RowNumbers, RowNumbers]:
     """Returns (item, place, length) of each message found by following headers, and where the walk stopped in each item."""
     stop = start.copy()
     most_messages = int(np.minimum(length // HEADER, _MOST_MESSAGES).sum())
@@ -448,13 +451,15 @@ def _walked(data: Bytes, start: RowNumbers, length: RowNumbers) -> tuple[RowNumb
     return item[:message_count], message_start[:message_count], size[:message_count], stop
 
 
-def _are_plausible(data: Bytes, message_start: RowNumbers) -> Mask:
+def _are_plausible(data: ByteArray, message_start: RowNumbers) -> BoolArray:
     """Returns whether the headers at these places begin a message as it should be; if not, their connection is suspected."""
     headers, start = gathered(data, message_start, np.full(len(message_start), HEADER))
     return np.isin(start, plausible_headers(headers, default_legal_extras)[0])
 
 
-def _kinds(data: Bytes, start: RowNumbers, length: RowNumbers, is_start: Mask, is_doubted: Mask, has_handshake: Mask) -> RowNumbers:
+def _kinds(
+    data: ByteArray, start: RowNumbers, length: RowNumbers, is_start: BoolArray, is_doubted: BoolArray, has_handshake: BoolArray
+) -> RowNumbers:
     """Returns what first bytes are: what a ``Framer`` and a ``Trial`` would do with them, found in a shorter way."""
     items = np.arange(len(start))
     end = start + length
@@ -503,7 +508,9 @@ def _kinds(data: Bytes, start: RowNumbers, length: RowNumbers, is_start: Mask, i
     return kind
 
 
-def _framed(data: Bytes, items: FirstBytesRows, item_release: RowNumbers, end_release: RowNumbers) -> tuple[RowNumbers, Framed, RowNumbers]:
+def _framed(
+    data: ByteArray, items: FirstBytesRows, item_release: RowNumbers, end_release: RowNumbers
+) -> tuple[RowNumbers, Framed, RowNumbers]:
     """Returns (new places of each item's bytes, the messages of items that are nothing else, the direction of each message)."""
     octets, start = gathered(data, items.start, items.length)
     message_item, message_start, size, _ = _walked(octets, start, items.length)
@@ -543,7 +550,7 @@ def _accounts_of(items: FirstBytesRows) -> BriefAccounts:
     )
 
 
-def _chunk(first_bytes: FirstBytesRow, data: Bytes, release: int, file_places: RowNumbers | None, *, is_start: bool) -> StreamChunk:
+def _chunk(first_bytes: FirstBytesRow, data: ByteArray, release: int, file_places: RowNumbers | None, *, is_start: bool) -> StreamChunk:
     columns = np.array([0, first_bytes.packet, first_bytes.frame, first_bytes.file, first_bytes.time, release], np.int64).reshape(-1, 1)
     octets = data[first_bytes.start : first_bytes.start + first_bytes.length].copy()
     return StreamChunk(first_bytes.way // 2 + 1, first_bytes.way % 2, 0, octets, Segments(columns), is_start=is_start, places=file_places)

@@ -11,10 +11,8 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Bytes = npt.NDArray[np.uint8]
-Column = npt.NDArray[np.int64]
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray
 
 TLS = "tls"
 MEMCACHED_TEXT = "memcached-text"
@@ -52,7 +50,7 @@ _HTTP_STARTS = b"GE HE PO PU DE OP TR CO PA PR HT"
 """The first two letters of each of these lines; those of a PROXY header (transport/proxy.py) are among them, or end a line."""
 
 
-def _starts(*pairs: bytes) -> npt.NDArray[np.bool_]:
+def _starts(*pairs: bytes) -> BoolArray:
     is_start = np.zeros(1 << 16, np.bool_)
     is_start[[start[0] << 8 | start[1] for start in pairs]] = True
     return is_start
@@ -62,21 +60,19 @@ _BEGINS_HTTP = _starts(*_HTTP_STARTS.split())
 _BEGINS_LINE = _starts(*_LINE_STARTS.split(), b"\r\n") | _BEGINS_HTTP
 
 
-def begins_http(data: Bytes, start: Column) -> npt.NDArray[np.bool_]:
+def begins_http(data: ByteArray, start: IntArray) -> BoolArray:
     """Returns, for pieces of ``data``, whether their first two letters are those of a line of HTTP."""
     letters_start = np.minimum(start, max(0, len(data) - 2))
-    begins: npt.NDArray[np.bool_] = (
-        _BEGINS_HTTP[data[letters_start].astype(np.int64) << 8 | data[letters_start + 1]] if len(data) > 1 else start < 0
-    )
+    begins: BoolArray = _BEGINS_HTTP[data[letters_start].astype(np.int64) << 8 | data[letters_start + 1]] if len(data) > 1 else start < 0
     return begins
 
 
-def is_http(data: Bytes) -> bool:
+def is_http(data: ByteArray) -> bool:
     """Returns whether a stream that begins with these bytes is HTTP."""
     return _HTTP_LINE.match(data[:_MAX_LINE].tobytes()) is not None
 
 
-def may_be_foreign(data: Bytes, start: Column, end: Column) -> npt.NDArray[np.bool_]:
+def may_be_foreign(data: ByteArray, start: IntArray, end: IntArray) -> BoolArray:
     """Returns, for successive pieces of ``data``, whether any line may be one of text, or any bytes the start of a TLS record.
 
     This holds for everything that a ``Recogniser`` would name, and for some more.
@@ -126,7 +122,7 @@ class Recogniser:
         self._due: dict[int, int] | None = None  # place where the next record should begin -> number of records that chain up to it
         self._is_tls = False
 
-    def add(self, data: Bytes, offset: int, holes: Sequence[tuple[int, int]], *, is_start: bool) -> None:
+    def add(self, data: ByteArray, offset: int, holes: Sequence[tuple[int, int]], *, is_start: bool) -> None:
         """Takes the next bytes of the direction, from stream offset ``offset`` on; ``holes``: [start, end) of missing bytes."""
         at, end = offset, offset + len(data)
         for hole, after in (*holes, (end, end)):

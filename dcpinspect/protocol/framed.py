@@ -7,14 +7,10 @@ from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.arrays import grown, only
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray, grown, only
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.foreign import HTTP, MEMCACHED_TEXT, NAMES, TLS
-from dcpinspect.protocol.stretch import Bytes, Column
-
-Mask = npt.NDArray[np.bool_]
 
 MID_STREAM = "mid-stream"
 BAD_MAGIC = "bad-magic"
@@ -24,47 +20,47 @@ HEADER_CUT = "header-cut"
 REASONS = (MID_STREAM, BAD_MAGIC, ABSURD_BODY, HOLE, HEADER_CUT, TLS, MEMCACHED_TEXT, HTTP)
 """The reasons why bytes are skipped."""
 
-NO_NUMBERS: Column = np.empty(0, np.int64)
+NO_NUMBERS: IntArray = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Framed:
     """Messages of one direction, in stream order; every column has one entry for each message, unless said otherwise."""
 
-    data: Bytes
+    data: ByteArray
     """The bytes of all messages; bytes that the capture does not hold are zero."""
-    start: Column
+    start: IntArray
     """Where the message begins in ``data``."""
-    length: Column
+    length: IntArray
     """Its size in bytes on the wire, header included."""
-    stream_offset: Column
-    frame: Column
+    stream_offset: IntArray
+    frame: IntArray
     """Number, in ``file``, of the first packet (in order of the reading) that gave bytes of it."""
-    last_frame: Column
+    last_frame: IntArray
     """Number, in ``last_file``, of the last packet that gave bytes of it."""
-    file: Column
-    last_file: Column
-    time_ns: Column
+    file: IntArray
+    last_file: IntArray
+    time_ns: IntArray
     """Capture time of the last packet that gave bytes of it."""
-    release: Column
+    release: IntArray
     """Number, over the whole reading, of the packet that completed it, or that made its hole or its trial final."""
-    heuristic: Mask
+    heuristic: BoolArray
     """True if the message was found by a trial that ended without proof."""
-    missing_row: Column
+    missing_row: IntArray
     """Entry that a missing range belongs to; this column and the next two have one entry for each range."""
-    missing_start: Column
+    missing_start: IntArray
     """First missing byte, counted from the first byte of the message."""
-    missing_end: Column
-    skipped_start: Column = field(default_factory=lambda: NO_NUMBERS)
+    missing_end: IntArray
+    skipped_start: IntArray = field(default_factory=lambda: NO_NUMBERS)
     """Stream offset where bytes begin that were no message; this column and the next two have one entry for each range."""
-    skipped_end: Column = field(default_factory=lambda: NO_NUMBERS)
+    skipped_end: IntArray = field(default_factory=lambda: NO_NUMBERS)
     skipped_reason: tuple[str, ...] = ()
     """``mid-stream``, ``bad-magic``, ``absurd-body``, ``hole`` (over a header), ``header-cut`` (only its length was there), or the name of
     another protocol (foreign.py)."""
     unfinished: int = 0
     """Bytes of a message whose end never came; only at the end of the direction."""
 
-    def only(self, is_wanted: Mask) -> Framed:
+    def only(self, is_wanted: BoolArray) -> Framed:
         """Returns some of these messages, of which no bytes are missing."""
         columns = {name: getattr(self, name)[is_wanted] for name in (*_NUMBERS, "heuristic") if not name.startswith("missing")}
         return replace(self, **columns)
@@ -120,26 +116,26 @@ class FramingAccount:
 class FramingSizes(NamedTuple):
     """What accounts of many directions say, as columns."""
 
-    messages: Column
-    skipped: Column
+    messages: IntArray
+    skipped: IntArray
     """Skipped bytes, without those of another protocol."""
-    foreign: Column
+    foreign: IntArray
     """Bytes of another protocol."""
-    http: Column
+    http: IntArray
     """Those of HTTP: health probes may make as many connections as a flood."""
-    unfinished: Column
-    has_fault: Mask
+    unfinished: IntArray
+    has_fault: BoolArray
 
 
 class BriefAccounts(NamedTuple):
     """Accounts of directions that said only one thing, as columns."""
 
-    number: Column
-    messages: Column
-    unfinished: Column
-    skipped: Column
+    number: IntArray
+    messages: IntArray
+    unfinished: IntArray
+    skipped: IntArray
     """Bytes skipped from their first byte on."""
-    reason: Column
+    reason: IntArray
     """Place in ``REASONS`` of the reason for skipping."""
 
 
@@ -207,7 +203,7 @@ class Accounts:
         staying[[number for number in numbers if number < len(staying)]] = False
         self._rows = only(self._rows, np.flatnonzero(staying & self._rows.any(axis=1)))
 
-    def sizes(self, numbers: Column, open_accounts: Mapping[int, FramingAccount]) -> FramingSizes:
+    def sizes(self, numbers: IntArray, open_accounts: Mapping[int, FramingAccount]) -> FramingSizes:
         """Returns the sizes of the directions with these numbers, in order; ``open_accounts``: those of directions that go on."""
         pieces = [self._sizes(numbers[begin : begin + TOGETHER]) for begin in range(0, max(1, len(numbers)), TOGETHER)]
         framing_sizes = FramingSizes(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
@@ -228,7 +224,7 @@ class Accounts:
                     column[row] = size
         return framing_sizes
 
-    def _sizes(self, numbers: Column) -> FramingSizes:
+    def _sizes(self, numbers: IntArray) -> FramingSizes:
         code = np.where(numbers < len(self._brief), self._brief[np.minimum(numbers, len(self._brief) - 1)], 0).astype(np.int64)
         did, size = code >> _SIZE_BITS, code & (1 << _SIZE_BITS) - 1
         foreign, has_fault = size * np.isin(did - _SKIPPED, _FOREIGN), np.zeros(len(numbers), np.bool_)
@@ -246,7 +242,7 @@ class Accounts:
         has_fault[with_row] = rows[:, _FAULT] != 0
         return framing_sizes
 
-    def messages(self, numbers: Column) -> Column:
+    def messages(self, numbers: IntArray) -> IntArray:
         """Returns the bytes in messages, for directions that said messages and nothing else."""
         return self._brief[numbers].astype(np.int64) & (1 << _SIZE_BITS) - 1
 

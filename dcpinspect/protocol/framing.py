@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.protocol.foreign import Recogniser
 from dcpinspect.protocol.framed import (
     BAD_MAGIC,
@@ -36,7 +37,7 @@ from dcpinspect.protocol.resync import (
     default_legal_extras,
     plausible_headers,
 )
-from dcpinspect.protocol.stretch import Column, Stretch, captured
+from dcpinspect.protocol.stretch import Stretch, captured
 from dcpinspect.transport.chunk import StreamChunk
 
 _FIRST_MEMO, _MEMO = 64, 4096
@@ -312,7 +313,7 @@ class Framer:
             self._reason = name
         return name is not None
 
-    def _pass_over(self, start: int, end: int, holes: Column) -> None:
+    def _pass_over(self, start: int, end: int, holes: IntArray) -> None:
         """Skips bytes of another protocol."""
         self._lost_captured += captured(start, end, holes)
         self._trial = self._recogniser = self._held = None

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import grown
-from dcpinspect.kernels.structs import Ints, Struct, T, number
+from dcpinspect.arrays import BoolArray, IntArray, grown
+from dcpinspect.kernels.structs import Struct, T, number
 from dcpinspect.kernels.structs import StructRows as Table
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.framed import Framed
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.resync import CHAIN, EVENTS, HEADER, default_legal_extras, plausible_headers
@@ -138,7 +138,7 @@ class Doubted(Struct[T]):
     first_s2c: T = number("The same.")
 
 
-class DoubtedConnections(Doubted[Ints], Table[Doubted]):
+class DoubtedConnections(Doubted[IntArray], Table[Doubted]):
     """The connections, numbered from 1."""
 
 
@@ -168,7 +168,7 @@ class ConnectionEvidence:
         if connection >= len(self._known):
             self._known = DoubtedConnections(grown(self._known.array, connection + 1))
 
-    def suspected(self, connections: RowNumbers) -> Mask:
+    def suspected(self, connections: RowNumbers) -> BoolArray:
         """Returns, for each of these connections, whether it is suspected and has not proven to be of this protocol."""
         rows = np.minimum(connections, len(self._known) - 1)
         is_suspected = (self._known.is_suspected[rows] != 0) & (self._known.is_proven[rows] <= 0)
@@ -191,7 +191,7 @@ class ConnectionEvidence:
         """Returns whether a connection was in doubt from the start."""
         return connection < len(self._known) and self._known[connection].is_doubted != 0
 
-    def doubted(self, connections: RowNumbers) -> Mask:
+    def doubted(self, connections: RowNumbers) -> BoolArray:
         """Returns, for each of these connections, whether it was in doubt from the start."""
         is_doubted = self._known.is_doubted[np.minimum(connections, len(self._known) - 1)]
         return np.asarray((connections < len(self._known)) & (is_doubted != 0), dtype=np.bool_)
@@ -205,7 +205,7 @@ class ConnectionEvidence:
         """Returns whether a connection in doubt has not proven to be of this protocol."""
         return self.is_doubted(connection) and self._known[connection].is_proven <= 0
 
-    def others(self, connections: RowNumbers) -> Mask:
+    def others(self, connections: RowNumbers) -> BoolArray:
         """Returns, for each of these connections, whether it was in doubt and has not proven to be of this protocol."""
         is_proven = self._known.is_proven[np.minimum(connections, len(self._known) - 1)] > 0
         return self.doubted(connections) & ~is_proven

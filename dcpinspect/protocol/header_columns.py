@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, inline, kernel
-from dcpinspect.protocol.column_types import Array, Mask, RowNumbers, Slices
+from dcpinspect.arrays import Array, BoolArray, ByteArray, IntArray
+from dcpinspect.kernels.kernel import be16, be32, inline, kernel
+from dcpinspect.protocol.column_types import RowNumbers, Slices
 from dcpinspect.protocol.datatype import UNDEFINED
 from dcpinspect.protocol.flex import STREAM_ID
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header, Magic
@@ -37,21 +38,21 @@ _MAGIC, _OPCODE, _DATATYPE, _IS_RESPONSE, _IS_SERVER, _HAS_MAGIC, _IS_DIVIDED, _
 class HeaderColumns:
     """Columns of the messages that begin at ``start``, with one entry for each message; ``data`` holds all of each."""
 
-    def __init__(self, data: Octets, start: RowNumbers) -> None:
+    def __init__(self, data: ByteArray, start: RowNumbers) -> None:
         wide = np.empty((_WIDE, len(start)), np.int64)
         narrow = np.empty((_NARROW, len(start)), np.uint8)
         faulty = int(read_headers(data, np.ascontiguousarray(start, np.int64), wide, narrow))
         flags = narrow.view(np.bool_)
-        self.magic: Octets = narrow[_MAGIC]
-        self.opcode: Octets = narrow[_OPCODE]
-        self.datatype: Octets = narrow[_DATATYPE]
-        self.is_response: Mask = flags[_IS_RESPONSE]
-        self.is_server: Mask = flags[_IS_SERVER]
-        self.has_magic: Mask = flags[_HAS_MAGIC]
+        self.magic: ByteArray = narrow[_MAGIC]
+        self.opcode: ByteArray = narrow[_OPCODE]
+        self.datatype: ByteArray = narrow[_DATATYPE]
+        self.is_response: BoolArray = flags[_IS_RESPONSE]
+        self.is_server: BoolArray = flags[_IS_SERVER]
+        self.has_magic: BoolArray = flags[_HAS_MAGIC]
         """Whether the first byte is a magic; if not, it starts no message."""
-        self.is_divided: Mask = flags[_IS_DIVIDED]
+        self.is_divided: BoolArray = flags[_IS_DIVIDED]
         """Whether there are sections; if not, the lengths contradict each other."""
-        self.faults: Octets = narrow[_FAULTS]
+        self.faults: ByteArray = narrow[_FAULTS]
         """The bits of the rules that the header breaks."""
         self.extras_size: RowNumbers = wide[_EXTRAS_SIZE]
         self.specific: Array = wide[_SPECIFIC].view(np.uint64)
@@ -98,7 +99,7 @@ def faults_of(header: Header, body: bytes) -> int:
 
 
 @kernel("int64(octets, int64[::1], int64[:,::1], uint8[:,::1])")
-def read_headers(data: Octets, start: Ints, wide: Ints, narrow: Octets) -> int:
+def read_headers(data: ByteArray, start: IntArray, wide: IntArray, narrow: ByteArray) -> int:
     """Fills both tables; returns how many messages have a fault. One step for each message."""
     faulty = 0
     for i in range(len(start)):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dcpinspect.kernels.kernel import Ints, Octets, inline, kernel, octet
+from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.kernels.kernel import inline, kernel, octet
 
 LONGEST_ID = 5
 """Size in bytes of the longest u32."""
@@ -50,7 +51,7 @@ def encode_leb128(number: int) -> bytes:
 
 
 @kernel("void(octets, octets, int64[::1], int64[::1], int64[::1], int64[::1])")
-def read_collection_ids(data: Octets, is_keyed: Octets, start: Ints, size: Ints, number: Ints, used: Ints) -> None:
+def read_collection_ids(data: ByteArray, is_keyed: ByteArray, start: IntArray, size: IntArray, number: IntArray, used: IntArray) -> None:
     """Reads the ids that keys begin with. ``used`` becomes the size of each id, or -1 if servers refuse it, and stays if there is none."""
     for i in range(len(start)):
         if is_keyed[i] == 0 or size[i] <= 0:

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray
 from dcpinspect.kernels.gathering import gathered
-from dcpinspect.kernels.kernel import Octets, kernel, step
-from dcpinspect.kernels.structs import Ints, Struct, T, Tables, number
+from dcpinspect.kernels.kernel import kernel, step
+from dcpinspect.kernels.structs import Struct, T, Tables, number
 from dcpinspect.kernels.structs import StructRows as Table
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.framed import NO_NUMBERS, Framed
 from dcpinspect.protocol.message_walk import ROLES, body_size, stream_key
 from dcpinspect.protocol.resync import HEADER
@@ -42,7 +43,7 @@ class PacketPieces(NamedTuple):
 class Messages(NamedTuple):
     """The messages of directions whose first bytes are messages and nothing else."""
 
-    is_whole: Mask
+    is_whole: BoolArray
     """For each direction, whether that holds for it."""
     size: RowNumbers
     """Number of first bytes of each direction."""
@@ -52,7 +53,7 @@ class Messages(NamedTuple):
     framed: Framed
     key: RowNumbers
     """The stream that each message shows, as in ``MessageRun.keys``; -1 for none."""
-    is_event: Mask
+    is_event: BoolArray
     """Whether a producer sends the message in a stream."""
 
 
@@ -124,22 +125,22 @@ class FoundMessage(Struct[T]):
     is_event: T = number("A producer sends it in a stream.")
 
 
-class FoundMessages(FoundMessage[Ints], Table[FoundMessage]):
+class FoundMessages(FoundMessage[IntArray], Table[FoundMessage]):
     """The messages of directions, one behind the other."""
 
 
 class PieceTables(Tables):
     """What the kernel works on."""
 
-    begin: Ints
+    begin: IntArray
     """Where the bytes of each direction begin, and their end."""
-    edge: Ints
+    edge: IntArray
     """Where the pieces of each direction begin, and their number."""
-    piece_at: Ints
+    piece_at: IntArray
     """Where the bytes of each piece begin."""
-    packet: Ints
+    packet: IntArray
     """The packet of each piece."""
-    is_whole: Ints
+    is_whole: IntArray
     """The kernel writes: whether a direction has messages and nothing else."""
     messages: FoundMessages
 
@@ -164,7 +165,7 @@ def note_pieces(tables: PieceTables, first: int, last: int, message: FoundMessag
 
 
 @kernel("int64(octets, octets, PieceTables)")
-def frame_pieces(data: Octets, roles: Octets, tables: PieceTables) -> int:
+def frame_pieces(data: ByteArray, roles: ByteArray, tables: PieceTables) -> int:
     """Follows the headers of each direction; returns the number of messages. Directions that hold anything else give none.
 
     One step for each message and for each piece.

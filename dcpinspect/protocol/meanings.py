@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.arrays import BoolArray
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.message import Collections
 
 _MAX_STREAM_ID = 0xFFFF
@@ -81,11 +82,11 @@ def json_error(text: bytes) -> tuple[int, str] | None:
     return None
 
 
-def are_json(data: memoryview, start: RowNumbers, size: RowNumbers) -> Mask:
+def are_json(data: memoryview, start: RowNumbers, size: RowNumbers) -> BoolArray:
     """Returns, for each place and size, whether ``json_error`` finds nothing there."""
     import orjson
 
-    is_json: Mask = np.ones(len(start), dtype=np.bool_)
+    is_json: BoolArray = np.ones(len(start), dtype=np.bool_)
     for number, (at, end) in enumerate(zip(start.tolist(), (start + size).tolist(), strict=True)):
         try:
             orjson.loads(data[at:end])

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, inline, kernel, step
+from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.kernels.kernel import be16, be32, inline, kernel, step
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE, Framed
 from dcpinspect.protocol.resync import ANSWERED, EVENTS, HEADER, MAX_BODY, OF_STREAMS
-from dcpinspect.protocol.stretch import Column, Stretch
+from dcpinspect.protocol.stretch import Stretch
 
 _MORE, _BAD_MAGIC, _ABSURD_BODY, _HOLE = range(4)
 _REASONS = ("", BAD_MAGIC, ABSURD_BODY, HOLE)
@@ -35,18 +36,18 @@ class MessageRun(NamedTuple):
     """Number of bytes wanted from there on."""
     events: int
     """Number of messages that a producer sends in a stream."""
-    messages: Column
+    messages: IntArray
     """[6, n]: place of each message in the stretch, its length, segments of the least and the greatest packet that gave bytes of it,
     segment of its last byte, 1 if its header is not whole."""
-    keys: Column
+    keys: IntArray
     """vbucket << 32 | opaque of the streams that the memo did not have."""
-    shown_by: Column
+    shown_by: IntArray
     """Place of the message that showed each of these streams."""
 
     @property
-    def is_cut(self) -> Column:
+    def is_cut(self) -> IntArray:
         """1 if the header of the message is not whole."""
-        is_cut: Column = self.messages[5]
+        is_cut: IntArray = self.messages[5]
         return is_cut
 
 
@@ -60,7 +61,7 @@ class Walk:
         self.offset = stretch.offset
         self.segments = stretch.segments
         self.holes = stretch.holes()
-        self._state: Column | None = None  # made for the first run, if there is one, with what the kernel writes
+        self._state: IntArray | None = None  # made for the first run, if there is one, with what the kernel writes
         self._kept: list[tuple[int, int, int]] = []  # of runs: messages, and what ``keep`` was told
 
     @property
@@ -72,7 +73,7 @@ class Walk:
         """Returns the packet that made the byte at stream offset ``offset`` readable."""
         return int(self.segments.release[self.segments.offset.searchsorted(offset, "right") - 1])
 
-    def follow(self, at: int, memo: Column) -> MessageRun:
+    def follow(self, at: int, memo: IntArray) -> MessageRun:
         """Follows the headers from stream offset ``at``. ``memo``: as in ``frame_messages``."""
         if self._state is None:
             most_messages = len(self.data) // HEADER + 1
@@ -92,9 +93,9 @@ class Walk:
             shown_by=self._keys[1, : state[_NEW]],
         )
 
-    def released(self, run: MessageRun) -> Column:
+    def released(self, run: MessageRun) -> IntArray:
         """Returns the packet that showed each of the new streams of a run."""
-        release: Column = self.segments.release[run.messages[4][run.shown_by]]
+        release: IntArray = self.segments.release[run.messages[4][run.shown_by]]
         return release
 
     def cut_off(self, run: MessageRun) -> list[tuple[int, int]]:
@@ -137,7 +138,7 @@ class Walk:
 
 
 @inline
-def body_size(data: Octets, at: int, hole: int) -> int:
+def body_size(data: ByteArray, at: int, hole: int) -> int:
     """Returns the size of the body of the message at ``at``, or the negated reason why there is no message. ``hole``: where the next hole
     begins."""
     if hole < at + _LENGTH_KNOWN:
@@ -149,7 +150,7 @@ def body_size(data: Octets, at: int, hole: int) -> int:
 
 
 @step
-def note_segments(segments: Ints, begin: int, end: int, messages: Ints, state: Ints) -> None:
+def note_segments(segments: IntArray, begin: int, end: int, messages: IntArray, state: IntArray) -> None:
     """Writes which segments gave the next message, which has the stream bytes [begin, end)."""
     s, last, count = state[_SEGMENT], segments.shape[1], state[_COUNT]
     while s + 1 < last and segments[0, s + 1] <= begin:
@@ -169,7 +170,7 @@ def note_segments(segments: Ints, begin: int, end: int, messages: Ints, state: I
 
 
 @inline
-def stream_key(data: Octets, at: int, role: int) -> int:
+def stream_key(data: ByteArray, at: int, role: int) -> int:
     """Returns the key of the stream that the message at ``at`` shows, as in ``MessageRun.keys``; -1 for none. ``role``: as in ``ROLES``."""
     magic = data[at]
     if role != 0 and magic in (0x80, 0x08):
@@ -179,7 +180,7 @@ def stream_key(data: Octets, at: int, role: int) -> int:
 
 
 @step
-def note_stream(data: Octets, at: int, role: int, memo: Ints, keys: Ints, state: Ints) -> None:
+def note_stream(data: ByteArray, at: int, role: int, memo: IntArray, keys: IntArray, state: IntArray) -> None:
     """Writes the key of the stream that the message at ``at`` shows, if ``memo`` does not have it."""
     key = stream_key(data, at, role)
     if key < 0:
@@ -197,7 +198,16 @@ def note_stream(data: Octets, at: int, role: int, memo: Ints, keys: Ints, state:
 
 
 @kernel("int64(octets, int64[:,::1], int64[:,::1], octets, int64[::1], int64[:,::1], int64[:,::1], int64[::1])")
-def frame_messages(data: Octets, holes: Ints, segments: Ints, roles: Octets, memo: Ints, messages: Ints, keys: Ints, state: Ints) -> int:
+def frame_messages(
+    data: ByteArray,
+    holes: IntArray,
+    segments: IntArray,
+    roles: ByteArray,
+    memo: IntArray,
+    messages: IntArray,
+    keys: IntArray,
+    state: IntArray,
+) -> int:
     """Follows the headers from ``data[state[_AT]]`` on; returns why it stopped. One step for each message and for each segment.
 
     ``segments``: the columns of ``Segments``. ``messages`` and ``keys``: as in ``MessageRun``. ``keys`` are not in ``memo`` (a small hash

@@ -24,15 +24,13 @@ from functools import cache
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.layouts import legal_extras
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 
-Bytes = npt.NDArray[np.uint8]
-Column = npt.NDArray[np.int64]
 LegalExtras = Callable[[int, int], Collection[int] | None]
 """(magic, opcode) -> extras lengths that the command may have; ``None`` if the magic has no such command."""
 
@@ -222,7 +220,7 @@ _MOST_SPECIFIC[[0x80, 0x08, 0x82]] = MAX_VBUCKETS
 
 
 @cache
-def _table(legal: LegalExtras) -> tuple[Bytes, Bytes]:
+def _table(legal: LegalExtras) -> tuple[ByteArray, ByteArray]:
     """Returns two tables: [magic, opcode, extras length] -> legal; [magic, opcode] -> bits of what they say.
 
     The cache usually has one entry in a program.
@@ -240,7 +238,7 @@ def _table(legal: LegalExtras) -> tuple[Bytes, Bytes]:
     return table, traits
 
 
-def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, Column]:
+def plausible_headers(data: ByteArray, legal: LegalExtras) -> tuple[IntArray, IntArray, IntArray]:
     """Returns places in ``data`` where a header may begin: position, message length and stream key (-1: of no stream) of each."""
     table, traits = _table(legal)
     last = len(data) - HEADER + 1
@@ -272,7 +270,7 @@ class Headers:
 
     __slots__ = ("_data", "_found", "_from", "_legal", "_until", "end", "holes", "offset")
 
-    def __init__(self, data: Bytes, offset: int, holes: Column, legal: LegalExtras) -> None:
+    def __init__(self, data: ByteArray, offset: int, holes: IntArray, legal: LegalExtras) -> None:
         self._data = data
         self._legal = legal
         self.offset = offset
@@ -417,7 +415,7 @@ class Trial:
         chain.alive = False
         self._chains.pop(chain.first, None)
 
-    def _pass(self, offset: int, holes: Column) -> Verdict | None:
+    def _pass(self, offset: int, holes: IntArray) -> Verdict | None:
         """Breaks chains whose next header should have begun before ``offset``; if a hole is there, they end instead."""
         while self._cursors and self._cursors[0] < offset:
             cursor = self._cursors[0]

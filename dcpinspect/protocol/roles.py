@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.protocol.column_types import Mask
+from dcpinspect.arrays import BoolArray
 from dcpinspect.protocol.opcodes import Opcode, Trait
 
 _ABOUT_ONE_VBUCKET = (
@@ -28,14 +28,14 @@ _ABOUT_ONE_VBUCKET = (
 """Commands with neither a stream nor a document key that are about the vbucket of their header."""
 
 
-def opcodes_with(role: Trait) -> Mask:
+def opcodes_with(role: Trait) -> BoolArray:
     """Returns a mask by opcode: whether the command has all of ``role``. A command that nobody described has no role."""
     has_role = np.zeros(256, dtype=np.bool_)
     has_role[[int(opcode) for opcode in Opcode if role in opcode.traits]] = True
     return has_role
 
 
-def _names_vbucket() -> Mask:
+def _names_vbucket() -> BoolArray:
     names_vbucket = opcodes_with(Trait.VBUCKET) | opcodes_with(Trait.KEY)
     names_vbucket[list(_ABOUT_ONE_VBUCKET)] = True
     names_vbucket[sorted(set(range(256)) - set(Opcode))] = True

@@ -17,9 +17,9 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import grown
+from dcpinspect.arrays import BoolArray, grown
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.message import Collections, Context, Generation
 from dcpinspect.protocol.opcodes import Opcode, Trait
@@ -87,7 +87,7 @@ class Fact:
     """Whether something before it was not captured: a HELLO may have been there."""
 
 
-Held = tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_], npt.NDArray[np.int8]]
+Held = tuple[npt.NDArray[np.int8], BoolArray, npt.NDArray[np.int8]]
 """For each row of a batch: collections state, underlying datatype, generation."""
 
 
@@ -97,16 +97,16 @@ class Sessions:
     def __init__(self) -> None:
         self._connections = np.full((64, 4), -1, np.int8)  # by number; a connection takes four bytes
 
-    def begin(self, connections: RowNumbers, has_handshake: Mask) -> None:
+    def begin(self, connections: RowNumbers, has_handshake: BoolArray) -> None:
         """Begins connections, of which some may be known: they are seen from their handshake or from the middle."""
         new = self._of(connections, _STATE) < 0
         self._connections[connections[new]] = np.where(has_handshake[new, None], _FROM_HANDSHAKE, _FROM_MIDDLE)
 
-    def unknown(self, connections: RowNumbers) -> npt.NDArray[np.bool_]:
+    def unknown(self, connections: RowNumbers) -> BoolArray:
         """Returns, for each of these connections, whether its collections are still unknown."""
         return self._of(connections, _STATE) <= CollectionsState.UNKNOWN
 
-    def may_be_first(self, connections: RowNumbers) -> npt.NDArray[np.bool_]:
+    def may_be_first(self, connections: RowNumbers) -> BoolArray:
         """Returns, for each of these connections, whether nothing has shown that it is later than the first generation."""
         return np.asarray(self._of(connections, _GENERATION) != LATER, dtype=np.bool_)
 
@@ -167,11 +167,11 @@ class Settled(Sessions):
         super().__init__()
         self._rows = rows
 
-    def unknown(self, connections: RowNumbers) -> npt.NDArray[np.bool_]:
+    def unknown(self, connections: RowNumbers) -> BoolArray:
         """Returns that no connection is unknown."""
         return np.zeros(len(connections), dtype=np.bool_)
 
-    def may_be_first(self, connections: RowNumbers) -> npt.NDArray[np.bool_]:
+    def may_be_first(self, connections: RowNumbers) -> BoolArray:
         """Returns that no connection has to be looked at."""
         return np.zeros(len(connections), dtype=np.bool_)
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.transport.chunk import Segments, StreamChunk
 
-Bytes = npt.NDArray[np.uint8]
-Column = npt.NDArray[np.int64]
 HoleSpans = Sequence[tuple[int, int]]
 
 _LOOSE = 256
@@ -24,7 +22,7 @@ class Stretch:
 
     def __init__(self, chunk: StreamChunk) -> None:
         self.offset = chunk.offset
-        self._data: Bytes = chunk.data
+        self._data: ByteArray = chunk.data
         self._size = len(chunk.data)
         self._owned = False  # the chunk's own array is used until something is appended
         self._segments: Sequence[Segments] = (chunk.segments,)  # becomes a list once there are more, and so do the holes
@@ -42,7 +40,7 @@ class Stretch:
         return self.offset + self._size
 
     @property
-    def data(self) -> Bytes:
+    def data(self) -> ByteArray:
         """The bytes, holes filled with zero."""
         return self._data[: self._size]
 
@@ -58,7 +56,7 @@ class Stretch:
         """Packet that made the last byte readable, or that ended the direction."""
         return int(self._segments[-1].release[-1])
 
-    def holes(self) -> Column:
+    def holes(self) -> IntArray:
         """Returns [n, 2]: stream offsets between which bytes are missing; no two ranges touch."""
         return np.array(self._holes, np.int64).reshape(-1, 2)
 
@@ -123,7 +121,7 @@ def joined_segments(segment_tables: Sequence[Segments]) -> Segments:
     return Segments(np.concatenate([segments.columns for segments in segment_tables], axis=1))
 
 
-def captured(start: int, end: int, holes: Column) -> int:
+def captured(start: int, end: int, holes: IntArray) -> int:
     """Returns the number of bytes between two stream offsets that are in no hole; ``holes`` are in order."""
     first, last = holes[:, 1].searchsorted(start, "right"), holes[:, 0].searchsorted(end)
     if end <= start or first >= last:
@@ -133,7 +131,7 @@ def captured(start: int, end: int, holes: Column) -> int:
     return end - start - int(missing[missing > 0].sum())
 
 
-def _copy_around(target: Bytes, at: int, source: Bytes, offset: int, holes: HoleSpans) -> None:
+def _copy_around(target: ByteArray, at: int, source: ByteArray, offset: int, holes: HoleSpans) -> None:
     """Copies ``source``, which begins at stream offset ``offset``, to ``target[at:]``, stepping over long holes without touching them."""
     start = 0
     for hole, end in holes:

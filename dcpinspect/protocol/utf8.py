@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import Octets, inline
+from dcpinspect.arrays import ByteArray
+from dcpinspect.kernels.kernel import inline
 
 
 @inline
-def character_size(data: Octets, at: int, end: int) -> int:
+def character_size(data: ByteArray, at: int, end: int) -> int:
     """Returns the size in bytes of the UTF-8 character at ``at``, which is not ASCII; 0 if it does not decode."""
     first = data[at]
     if first < 0xC2:
@@ -26,7 +27,7 @@ def character_size(data: Octets, at: int, end: int) -> int:
 
 
 @inline
-def sequence_size(data: Octets, at: int, end: int) -> int:
+def sequence_size(data: ByteArray, at: int, end: int) -> int:
     """Returns the size in bytes of the UTF-8 character at ``at``; 0 for one that the plain path must not write.
 
     Refused: what does not decode, and the characters that JSON leaves raw and terminals act on (C1 controls, line and paragraph separators,

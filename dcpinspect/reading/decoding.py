@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.arrays import grown
-from dcpinspect.protocol.column_types import HoleRanges, Mask, NumberColumn, RowNumbers
+from dcpinspect.arrays import BoolArray, grown
+from dcpinspect.protocol.column_types import HoleRanges, NumberColumn, RowNumbers
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.protocol.framed import Framed, joined
@@ -33,7 +33,7 @@ class Frames(NamedTuple):
     told: list[BriefMessages]
     begun: RowNumbers
     """Connections on which a direction has begun to say something."""
-    has_handshake: Mask
+    has_handshake: BoolArray
     """Whether the handshake of each of these connections was captured."""
     is_last: bool
 
@@ -64,7 +64,7 @@ class Decoding:
         """Drops what waits of connections on which nothing comes any more."""
         self._requests.leave(connections)
 
-    def speak(self, connections: RowNumbers) -> Mask:
+    def speak(self, connections: RowNumbers) -> BoolArray:
         """Returns whether other messages than noops have come of these connections, which rise."""
         return grown(self._speaks, int(connections[-1]) + 1)[connections]
 
@@ -172,7 +172,7 @@ def _losses(framed_parts: Sequence[DirectionMessages], order: RowNumbers) -> Los
     return Losses(*np.ascontiguousarray(table[np.argsort(table[:, 0])].T))
 
 
-def _vbuckets(decoded: Decoded, pairs: RequestOfMessage) -> tuple[NumberColumn, Mask]:
+def _vbuckets(decoded: Decoded, pairs: RequestOfMessage) -> tuple[NumberColumn, BoolArray]:
     """Returns the vbucket of each message: a request has its own, a response that of its request, messages of the server's own table
     none."""
     has_own = ~decoded.is_response & ~decoded.is_server

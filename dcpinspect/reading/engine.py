@@ -13,10 +13,10 @@ from typing import Protocol
 
 import numpy as np
 
-from dcpinspect.arrays import grown, only
-from dcpinspect.capture.batch import Bytes, PacketBatch
+from dcpinspect.arrays import BoolArray, ByteArray, grown, only
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.coverage import Coverage, Directions, left
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.first_bytes import FEW, MAGICS, BriefDirections, BriefMessages
 from dcpinspect.protocol.framed import NO_NUMBERS, Accounts, Framed, FramingAccount, FramingSizes
 from dcpinspect.protocol.framing import Framer
@@ -350,7 +350,7 @@ class Engine:
                 self._keeper.keep(packets, chunks, told)
         return chunks
 
-    def _take_first(self, first: FirstBytes) -> Mask | None:
+    def _take_first(self, first: FirstBytes) -> BoolArray | None:
         """Returns a mask of directions, among those that say their first bytes, that need no framer."""
         self._meet_connections()
         connection = (first.number >> 1) + 1
@@ -517,7 +517,7 @@ class Engine:
         return (start - 1, end - 1) if end else None
 
 
-def _first_header(data: Bytes, is_start: bool) -> int:
+def _first_header(data: ByteArray, is_start: bool) -> int:
     """Returns the number of bytes that show that one of them may begin a message; 0: none may."""
     if is_start and len(data) and MAGICS[data[0]]:
         return 1

@@ -19,13 +19,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.arrays import grown
+from dcpinspect.arrays import BoolArray, IntArray, grown
 from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.kernels.structs import StructRows
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask, NumberColumn
+from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.reading.reading import Reading
 from dcpinspect.streams.connections import replica_streams
 from dcpinspect.streams.disputes import Comparison, in_dispute
@@ -51,10 +50,9 @@ if TYPE_CHECKING:
     from dcpinspect.findings.finding import Finding
 
 Known = TypeVar("Known")
-Table = npt.NDArray[np.int64]
 SET_APART = ("snapshots", "gaps")
 """Tables that parts make themselves; the whole does without most of their rows."""
-Judge = Callable[[Sequence[Table], Streams, Table], Mask]
+Judge = Callable[[Sequence[IntArray], Streams, IntArray], BoolArray]
 """Returns a mask of streams that have gaps in dispute, or may tell of one.
 
 Parameters: by part, the place of each of its streams among the given ones, -1 for others; the streams; the branch of each.
@@ -71,7 +69,7 @@ class Part:
     checker: Checker | None
     links: Sequence[Link]
     directions: Sequence[DirectionCoverage]
-    opened_by: Table
+    opened_by: IntArray
     """The packet that began each connection: connections are numbered by it. Connection ``n`` is at ``n - 1``."""
     packets: Mapping[str, int]
     """Number of packets by class."""
@@ -131,7 +129,7 @@ class Merged:
         files: Sequence[str],
         links: Sequence[Link],
         coverage: Coverage,
-        numbers: Sequence[Table],
+        numbers: Sequence[IntArray],
         things: Sequence[Things],
         messages: int,
     ) -> None:
@@ -146,11 +144,11 @@ class Merged:
         self._things = things
         self.messages = messages
 
-    def wanting(self, judge: Judge) -> list[Mask]:
+    def wanting(self, judge: Judge) -> list[BoolArray]:
         """Returns, by part, a mask of its streams that have to be known completely if parts were set apart; else the whole would not be
         right."""
 
-        def judged(numbers: Table, streams: Streams, branches: Table) -> Mask:
+        def judged(numbers: IntArray, streams: Streams, branches: IntArray) -> BoolArray:
             place = np.full(len(self.tracker.state.known.streams), -1, dtype=np.int64)
             place[numbers] = np.arange(len(numbers))
             return judge([place[of.streams] for of in self._things], streams, branches)
@@ -256,13 +254,13 @@ def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str
 
 
 def merged_apart(
-    having: Callable[[int, Mask | None], Part],
+    having: Callable[[int, BoolArray | None], Part],
     parts: int,
     judge: Judge,
     files: Sequence[str],
     *,
     left_out: Mapping[str, int] | None = None,
-) -> tuple[Merged, list[Table]]:
+) -> tuple[Merged, list[IntArray]]:
     """Joins parts that are set apart; what was set apart is only in the rows of the parts. Also returns ``opened_by`` of each part.
 
     ``parts``: their number. ``having``: returns a part by number; the mask, if given, has the streams of the part of which everything
@@ -279,7 +277,7 @@ def merged_apart(
     return found, begun
 
 
-def judged(bounds: Iterable[Table], places: Sequence[Table], streams: Streams, branches: Table) -> Mask:
+def judged(bounds: Iterable[IntArray], places: Sequence[IntArray], streams: Streams, branches: IntArray) -> BoolArray:
     """Returns a mask of streams that have gaps in dispute, or may tell of one. ``bounds``: ``gap_bounds`` of each part; ``places``: as in
     ``Judge``."""
     rows = []
@@ -293,7 +291,7 @@ def judged(bounds: Iterable[Table], places: Sequence[Table], streams: Streams, b
     return in_dispute(gaps, cause, streams, branches)
 
 
-def shown(batches: Iterable[MessageBatch], wanted: EventQuery, numbers: Table) -> FoundEvents:
+def shown(batches: Iterable[MessageBatch], wanted: EventQuery, numbers: IntArray) -> FoundEvents:
     """Returns the wanted events of one part, found in its messages, which are read again; ``numbers``: new numbers of its connections."""
     found = FoundEvents(wanted)
     for batch in batches:

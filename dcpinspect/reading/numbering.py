@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dcpinspect.capture.batch import Column
+from dcpinspect.arrays import IntArray
 from dcpinspect.protocol.column_types import RowNumbers
 
 STEP = 10**7
@@ -50,7 +50,7 @@ class ByPacket:
     began the message's connection is used.
     """
 
-    def __init__(self, opened_by: Callable[[], Column]) -> None:
+    def __init__(self, opened_by: Callable[[], IntArray]) -> None:
         """``opened_by``: returns the packet that began each connection met so far."""
         self._opened_by = opened_by
         self._latest = -1

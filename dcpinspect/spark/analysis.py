@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.arrays import IntArray
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, FileDamage
 from dcpinspect.diff.reading_side import AnswerTimes
 from dcpinspect.findings.checker import Checker
@@ -356,7 +357,7 @@ def nothing(files: Sequence[str]) -> Part:
     return Part.of(reading)
 
 
-def ids(reading: Reading) -> Column:
+def ids(reading: Reading) -> IntArray:
     """Returns the id of each connection by its number. An id is the number, over all captures, of the connection's first packet."""
     return np.concatenate(([0], reading.engine.transport.opened_by))
 
@@ -367,7 +368,7 @@ class EventLook:
 
     work: Work
     wanted: EventQuery
-    numbers: Column
+    numbers: IntArray
     """Number of each connection in the whole, by its number in the part."""
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.arrays import IntArray
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.kernels.gathering import gathered
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.spark import files
@@ -73,7 +74,7 @@ class BundleWriter:
         """Returns the number of a group."""
         return self.groups.setdefault(key, len(self.groups))
 
-    def add(self, batch: PacketBatch, rows: Column, groups: Column) -> None:
+    def add(self, batch: PacketBatch, rows: IntArray, groups: IntArray) -> None:
         """Writes a window: the packets ``rows`` of a batch, in order; ``groups``: the number of the group of each packet."""
         if not len(rows):
             return
@@ -211,7 +212,7 @@ class Bundled:
                 bundles = [file.get_batch(bundle_number) for bundle_number in np.unique(bundle[window == number]).tolist()]
                 yield self._batch(bundles, groups)
 
-    def _batch(self, bundles: Sequence[Any], groups: Column) -> PacketBatch:
+    def _batch(self, bundles: Sequence[Any], groups: IntArray) -> PacketBatch:
         """Returns the packets of ``groups`` in some bundles of a window."""
         data, starts, data_offset = [], [], 0
         for bundle in bundles:

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.arrays import grown
-from dcpinspect.capture.batch import Bytes, Column
+from dcpinspect.arrays import ByteArray, IntArray, grown
 from dcpinspect.transport.headers import CAPTURED, PAYLOAD, SEQ
 
 GroupMarks = npt.NDArray[np.uint64]
@@ -48,7 +47,7 @@ class Marker:
         self._limit = np.empty(0, np.int64)  # for each group: only places with lower hashes count
         self._marks: dict[int, GroupMarks] = {}
 
-    def add(self, data: Bytes, tcp: Column, groups: Column) -> None:
+    def add(self, data: ByteArray, tcp: IntArray, groups: IntArray) -> None:
         """Adds the payload of packets.
 
         ``tcp``: rows of ``Headers.tcp``, whose payload is in ``data``; ``groups``: the group number of each row.
@@ -73,7 +72,7 @@ class Marker:
             batch_rows, candidates = candidates[:_BATCH], candidates[_BATCH:]
             self._look(data, owner[batch_rows], offset[batch_rows], spread[batch_rows])
 
-    def _look(self, data: Bytes, groups: Column, offset: Column, place: Column) -> None:
+    def _look(self, data: ByteArray, groups: IntArray, offset: IntArray, place: IntArray) -> None:
         octets = data[offset[:, None] + np.arange(_BYTES)]
         ordered = np.sort(octets, axis=1)
         varied = np.flatnonzero((np.diff(ordered, axis=1) != 0).sum(axis=1) + 1 >= _VARIED)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dcpinspect.capture.batch import Column
+from dcpinspect.arrays import IntArray
 from dcpinspect.spark import files
 from dcpinspect.spark.spark_schema import message_columns
 from dcpinspect.spark.stored import COLUMNS, CONNECTION_ID, DAY, MESSAGES, POINT
@@ -55,7 +55,7 @@ class MessageFiles:
         self._writer: Any = None
         self._stream: Any = None
 
-    def add(self, batch: MessageBatch, ids: Column) -> None:
+    def add(self, batch: MessageBatch, ids: IntArray) -> None:
         """Adds messages. ``ids``: the connection id of each message."""
         columns = {
             CONNECTION_ID.name: pa.array(ids),
@@ -125,7 +125,7 @@ class MessageFiles:
             self._writer = None
 
 
-def _cuts(begun: Column, start: int, end: int) -> list[int]:
+def _cuts(begun: IntArray, start: int, end: int) -> list[int]:
     """Returns where row groups begin in a stretch of sorted messages, and its end.
 
     Groups begin with a vbucket; a large vbucket has several.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dcpinspect.capture.batch import Column
+from dcpinspect.arrays import IntArray
 from dcpinspect.findings.record import finding_records, with_counts
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.findings.rule import SEVERITIES
@@ -105,7 +105,7 @@ def _ends(key: str) -> frozenset[str]:
     return frozenset((endpoint_text(words[:4], int(ports[0])), endpoint_text(words[4:], int(ports[1]))))
 
 
-def _placed(table: Any, everything: Merged, parts: Sequence[tuple[ManifestPart, Column]]) -> Any:
+def _placed(table: Any, everything: Merged, parts: Sequence[tuple[ManifestPart, IntArray]]) -> Any:
     """Returns the connections of parts, with their ids and points."""
     count = 1 + max((link.number for link in everything.links), default=0)
     ids, points = np.zeros(count, np.int64), np.zeros(count, np.int64)

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dcpinspect.capture.batch import Column
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.reading.joining import judged, packed, unpacked
 from dcpinspect.spark import files
 from dcpinspect.spark.salt import Salt
@@ -28,14 +27,14 @@ SHARES = 2
 class _Share:
     """Streams of some vbuckets, and where the streams of the parts are among them."""
 
-    parts: Sequence[tuple[str, Column, Column]]
+    parts: Sequence[tuple[str, IntArray, IntArray]]
     """For each part: its file, the numbers of its streams there, and their places in ``streams``."""
     streams: Streams
-    branches: Column
+    branches: IntArray
     salt: Salt | None
 
 
-def write_bounds(part: str, bounds: Column, salt: Salt | None) -> str:
+def write_bounds(part: str, bounds: IntArray, salt: Salt | None) -> str:
     """Writes the bounds of a part's gaps to a file beside it, and returns its path."""
     content = io.BytesIO()
     np.save(content, bounds)
@@ -43,7 +42,9 @@ def write_bounds(part: str, bounds: Column, salt: Salt | None) -> str:
     return f"{part}{ENDING}"
 
 
-def judge(tasks: Tasks, parts: Sequence[str], salt: Salt | None, places: Sequence[Column], streams: Streams, branches: Column) -> Mask:
+def judge(
+    tasks: Tasks, parts: Sequence[str], salt: Salt | None, places: Sequence[IntArray], streams: Streams, branches: IntArray
+) -> BoolArray:
     """Judges gaps as ``Judge`` of the parts does. ``parts``: their paths. Raises UsageError if a file of theirs is missing."""
     shares = SHARES * tasks.processors
     is_disputed, items, sizes, judged_rows = np.zeros(len(streams), dtype=np.bool_), [], [], []
@@ -72,7 +73,7 @@ def judge(tasks: Tasks, parts: Sequence[str], salt: Salt | None, places: Sequenc
     return is_disputed
 
 
-def _judged(share: _Share) -> Mask:
+def _judged(share: _Share) -> BoolArray:
     bounds, stream_tables = [], []
     for path, numbers, stream_numbers in share.parts:
         table = np.load(io.BytesIO(unpacked(files.content(path, share.salt))[0]))

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.arrays import grown
-from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.arrays import IntArray, grown
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import BATCH_BYTES, open_capture
 from dcpinspect.capture.packet_walk import MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
@@ -209,7 +209,7 @@ class _Sorter:
                 self._keys.append(ends.tobytes() + ports.tobytes())
                 self._group[len(self._keys) - 1] = self.writer.number(self._keys[-1])
 
-    def _sort_unusual(self, batch: PacketBatch, headers: Headers, unusual: Column, pairs: dict[int, int], groups: Column) -> None:
+    def _sort_unusual(self, batch: PacketBatch, headers: Headers, unusual: IntArray, pairs: dict[int, int], groups: IntArray) -> None:
         completing = {number - batch.first_packet for number, _ in self._unusual.companions}
         self._unusual.companions.clear()
         for row in unusual.tolist():

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.arrays import give_back
-from dcpinspect.capture.batch import Column
+from dcpinspect.arrays import BoolArray, IntArray, give_back
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.reading.joining import Merged, Part, merged, merged_apart
 from dcpinspect.spark import files
 from dcpinspect.spark.analysis import EventLook, Work, look, nothing
@@ -36,12 +34,12 @@ class RunResults:
     manifest: Manifest
     kept: Sequence[ManifestPart]
     """The parts that are put together, as the manifest has them, without copies."""
-    begun: Sequence[Column]
+    begun: Sequence[IntArray]
     """For each part, the packet that began each connection, as ``Part.opened_by``."""
     merged: Merged
     copies: Merged
     """What is known of connections that were captured more completely at another point."""
-    copied: Sequence[tuple[ManifestPart, Column]]
+    copied: Sequence[tuple[ManifestPart, IntArray]]
     """The parts of these connections, each with the packets that began its connections."""
 
     def looks(self, wanted: EventQuery, secrets: Secrets) -> list[EventLook]:
@@ -80,8 +78,8 @@ def whole(manifest: Manifest, *, few: Tasks | None = None) -> RunResults:
 
 def _together(
     manifest: Manifest, counting_parts: Sequence[ManifestPart], names: Sequence[str], left_out: Mapping[str, int], *, few: Tasks | None
-) -> tuple[Merged, list[Column]]:
-    def having(number: int, but: Mask | None) -> Part:
+) -> tuple[Merged, list[IntArray]]:
+    def having(number: int, but: BoolArray | None) -> Part:
         merged_part = _read(manifest, counting_parts[number], FEW if but is None else "")
         if but is not None:
             merged_part.tracker.set_apart(but)

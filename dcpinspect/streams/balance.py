@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.message_columns import PREPARE_SURPLUS, kinds
@@ -36,7 +36,7 @@ class Balance:
         if acks.any():
             change[acks] = -batch.decoded.numbers["ack_bytes"].values[acks].astype(np.int64)
         rows = np.flatnonzero(change)
-        connections: npt.NDArray[np.int64] = batch.connection[rows]
+        connections: IntArray = batch.connection[rows]
         for connection in np.unique(connections).tolist():
             balance = self._now.get(connection, 0) + np.cumsum(change[rows[connections == connection]])
             self._now[connection] = int(balance[-1])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, nested, number
+from dcpinspect.arrays import IntArray
+from dcpinspect.kernels.structs import Struct, StructRows, T, nested, number
 from dcpinspect.streams.records import MessageRow
 
 TOLD_OF_KEY = 32
@@ -37,7 +38,7 @@ class ChangeEvent(Struct[T]):
     key_start: KeyStart[T] = nested(KeyStart, "The first of them.")
 
 
-class Events(ChangeEvent[Ints], StructRows[ChangeEvent]):
+class Events(ChangeEvent[IntArray], StructRows[ChangeEvent]):
     """The events of a batch, or of a stream."""
 
 
@@ -54,7 +55,7 @@ class Change(Struct[T]):
     value: T = number("Hash of its value, or -1.")
 
 
-class Changes(Change[Ints], StructRows[Change]):
+class Changes(Change[IntArray], StructRows[Change]):
     """The changes of a stream."""
 
 

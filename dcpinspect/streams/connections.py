@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import CONNECTIONS
@@ -20,8 +19,6 @@ from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.record_tables import Records
-
-Table = npt.NDArray[np.int64]
 
 NOOP_NS = 5_000_000_000
 """A consumer that has not answered a noop after this time will not answer it."""
@@ -144,7 +141,7 @@ def connection_records(
     sessions: Mapping[int, Session],
     table: ConnectionRows,
     flows: Mapping[int, Flow],
-    is_running: Mask,
+    is_running: BoolArray,
     sight: Visibility,
 ) -> Records:
     """Returns the table of connections; ``is_running``: connections, by number, on whose streams messages come."""
@@ -188,7 +185,7 @@ def connection_records(
     return Records(CONNECTIONS, columns, len(rows), file=np.array([link.first_file for link in links], dtype=np.int64))
 
 
-def replica_streams(streams: Streams, connections: ConnectionRows, sessions: dict[int, Session], links: Mapping[int, Link]) -> Mask:
+def replica_streams(streams: Streams, connections: ConnectionRows, sessions: dict[int, Session], links: Mapping[int, Link]) -> BoolArray:
     """Returns a mask of streams whose vbucket is a replica on their server: the server told some client so, or the cluster map shows it.
 
     A cluster map counts if it names the server by the address used here. It does not count for what one node streams to another: that comes

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dcpinspect.kernels.structs import Ints
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.streams import event_keys
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import collections_of, key_hashes, new_secrets
@@ -39,7 +39,7 @@ class Share(NamedTuple):
     remainder: int
     divisor: int
 
-    def has(self, vbuckets: RowNumbers) -> Mask:
+    def has(self, vbuckets: RowNumbers) -> BoolArray:
         """Returns a mask of the vbuckets that belong to the share."""
         return np.asarray(vbuckets % self.divisor == self.remainder)
 
@@ -127,7 +127,7 @@ class Contents(Portable):
             self._make_room()
             start = event_keys.follow_keys(start, tables)
 
-    def renumber(self, streams: Ints | None, snapshots: Ints) -> None:
+    def renumber(self, streams: IntArray | None, snapshots: IntArray) -> None:
         """Gives snapshots, and streams if ``streams`` is given, other numbers: new number by old number, -1 for those that left."""
         tables, marks = self._tables, self._tables.marks
         entries = tables.entries[: marks.used]
@@ -198,7 +198,7 @@ def _events(
 
 def _is_outside(
     standing: RowNumbers, stream: RowNumbers, collection: RowNumbers, streams: Streams, filters: list[dict[str, Any] | None]
-) -> Mask:
+) -> BoolArray:
     """Returns a mask of events in collections that the request of their stream does not name, although it names some."""
     is_asked = standing & IS_ASKED != 0
     number = np.where(is_asked & (collection >= 0), streams.request.filter[stream], -1)

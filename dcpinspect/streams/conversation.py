@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.layouts.stream_request import STREAM_OPTIONS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.cluster_map import ClusterMaps
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.record_numbers import FACT_WINDOW
-from dcpinspect.streams.renumbering import Table, by_connection, renumbered_rows, without_repeats
+from dcpinspect.streams.renumbering import by_connection, renumbered_rows, without_repeats
 from dcpinspect.streams.server_reports import Reports, ServerReport
 from dcpinspect.streams.session import FAILOVER_LOGS, Fact, News, Session, json_object, place_of, readable
 from dcpinspect.streams.session_messages import REQUESTS, SessionMessage, read_answer, read_request
@@ -70,7 +71,7 @@ class Conversation(Portable):
             self.log_of(log)
 
     @classmethod
-    def joined(cls, readings: Sequence[Conversation], connections: Sequence[Table]) -> tuple[Self, list[Table], list[Table]]:
+    def joined(cls, readings: Sequence[Conversation], connections: Sequence[IntArray]) -> tuple[Self, list[IntArray], list[IntArray]]:
         """Joins what was said in readings of different connections.
 
         ``connections``: for each reading, the new numbers of its connections. Returns the whole, and for each reading the new numbers of
@@ -155,7 +156,7 @@ class Conversation(Portable):
             self.logs.append(value)
         return number
 
-    def keep(self, filters: RowNumbers, logs: RowNumbers) -> dict[str, Mask]:
+    def keep(self, filters: RowNumbers, logs: RowNumbers) -> dict[str, BoolArray]:
         """Keeps only the ``filters`` and ``logs`` of these numbers.
 
         Returns by name a mask of those that stay; they get new numbers in the same order.
@@ -169,7 +170,7 @@ class Conversation(Portable):
         self.logs, self._log_numbers = kept_logs, {log: number for number, log in enumerate(kept_logs)}
         return staying
 
-    def leave(self, connections: Table) -> None:
+    def leave(self, connections: IntArray) -> None:
         """Drops what was said on these connections."""
         for number in connections.tolist():
             self.sessions.pop(number, None)

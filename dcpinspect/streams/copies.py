@@ -22,11 +22,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from dcpinspect.arrays import grown
-from dcpinspect.kernels.structs import Ints, Struct, T, number
+from dcpinspect.arrays import Array, BoolArray, IntArray, grown
+from dcpinspect.kernels.structs import Struct, T, number
 from dcpinspect.kernels.structs import StructRows as Table
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Array, Mask, numbers_at
+from dcpinspect.protocol.column_types import numbers_at
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.followers import Portable
@@ -78,7 +78,7 @@ class Sample(Struct[T]):
     is_repeated: T = number("1 if its direction has this header more than once.")
 
 
-class Samples(Sample[Ints], Table[Sample]):
+class Samples(Sample[IntArray], Table[Sample]):
     """The messages that are kept."""
 
 
@@ -107,7 +107,7 @@ class Copies(Portable):
         self._levels = np.zeros(0, dtype=np.int64)
         """By way: of so many powers of two one message is kept."""
         self._least_level = 0
-        self.messages: Ints = np.zeros(0, dtype=np.int64)
+        self.messages: IntArray = np.zeros(0, dtype=np.int64)
         """Number of messages so far, by connection."""
         self._told: tuple[object, tuple[dict[int, Copy], Collection[int]]] = None, ({}, ())
         self._compared_before: _Comparisons = {}
@@ -177,7 +177,7 @@ class Copies(Portable):
         return super().__getstate__()
 
     @classmethod
-    def joined(cls, readings: Sequence[Self], connections: Sequence[Ints]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[IntArray]) -> Self:
         """Joins the samples of readings of different connections; ``connections``: for each reading, their new numbers."""
         copies = cls()
         most = 1 + max((int(new_numbers.max(initial=0)) for new_numbers in connections), default=0)
@@ -225,7 +225,7 @@ def _mixed(*words: Array) -> Array:
     return mixed
 
 
-def _is_kept(hashes: Ints, levels: Ints | int) -> Mask:
+def _is_kept(hashes: IntArray, levels: IntArray | int) -> BoolArray:
     """Returns whether samples with these hashes are kept at these levels; above the last one nothing is, however alike the hashes are."""
     return np.asarray(((hashes >> _CHOOSING & (1 << levels) - 1) == 0) & (levels <= _LAST_LEVEL), dtype=np.bool_)
 
@@ -254,9 +254,9 @@ class _SampleNumbers:
     """The samples and connections of a reading."""
 
     samples: Samples
-    levels: Ints
+    levels: IntArray
     by_number: Mapping[int, Link]
-    messages: Ints
+    messages: IntArray
     """Number of messages, by connection."""
     compared_before: _Comparisons
     compared: _Comparisons = field(default_factory=dict)
@@ -278,12 +278,12 @@ class _SampleNumbers:
         direction_number = 2 * connection + direction
         if direction_number not in self.known:
             low, high = np.searchsorted(self.samples.way, (direction_number, direction_number + 1))
-            rows: Ints = low + np.flatnonzero(self.samples.is_repeated[low:high] == 0)
+            rows: IntArray = low + np.flatnonzero(self.samples.is_repeated[low:high] == 0)
             self.known[direction_number] = self.samples[rows]
         return self.known[direction_number]
 
 
-def _copies(seen: _SampleNumbers, messages: Ints) -> tuple[dict[int, Copy], Collection[int]]:
+def _copies(seen: _SampleNumbers, messages: IntArray) -> tuple[dict[int, Copy], Collection[int]]:
     """Returns the copies by number, of each conversation those that show less of it, and connections that may yet prove to be copies."""
     same: dict[int, int] = {}
     since_ns = max(link.last_ns for link in seen.by_number.values()) - _APART_NS
@@ -322,7 +322,7 @@ def _root(same: dict[int, int], connection: int) -> int:
     return root
 
 
-def _lacking(link: Link, until: int, messages: Ints) -> tuple[bool, int, int]:
+def _lacking(link: Link, until: int, messages: IntArray) -> tuple[bool, int, int]:
     """Returns what puts the connection first that shows most of a conversation, which ended at ``until``."""
     is_short = not link.is_complete or link.last_ns < until - _APART_NS
     count = int(messages[link.number]) if link.number < len(messages) else 0

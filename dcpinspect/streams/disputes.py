@@ -12,10 +12,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.flags import DISK, HISTORY, SKIP_DELETES
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import words as w
@@ -28,8 +27,6 @@ from dcpinspect.streams.records import GREATEST, LEAST, Gaps, Snapshot, Streams
 from dcpinspect.streams.session import COLLECTIONS, SYNC_WRITES, Session
 from dcpinspect.streams.state import Known
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO
-
-Table = npt.NDArray[np.int64]
 
 _AT_ONCE = 1 << 18
 """Number of pairs of things that are compared at once."""
@@ -123,9 +120,9 @@ class Disputes:
     def __init__(
         self,
         gaps: tuple[Gaps, Gaps],
-        cause: Table,
+        cause: IntArray,
         tables: Known,
-        branches: Table,
+        branches: IntArray,
         *,
         first_row: int = 0,
         vbucket: int = 0,
@@ -228,7 +225,9 @@ class Disputes:
         is_all &= len(np.unique(reasons)) == 1
         return replace(self._shown(cause, other_stream, inside[first]), reason=int(reasons[first]), is_all=is_all)
 
-    def _reasons(self, gap: int, inside: Events, own_events: StreamEvents, other_events: StreamEvents, subscription: Subscription) -> Table:
+    def _reasons(
+        self, gap: int, inside: Events, own_events: StreamEvents, other_events: StreamEvents, subscription: Subscription
+    ) -> IntArray:
         """Returns for each event inside a gap why it did not have to come, -1 where nothing tells."""
         opcode, number = inside.opcode, int(self._gaps.snapshot[gap])
         is_hidden = np.isin(
@@ -331,12 +330,12 @@ def _purged_below(snapshot: Snapshot, seqno: int) -> bool:
 class Grouped:
     """Numbers of rows, grouped by the owner that the rows belong to."""
 
-    def __init__(self, owner: Table, owners: int) -> None:
+    def __init__(self, owner: IntArray, owners: int) -> None:
         """``owner``: the owner of each row, below ``owners``."""
         self._order = np.argsort(owner, kind="stable")
         self._ends = np.searchsorted(owner[self._order], np.arange(owners + 1))
 
-    def __getitem__(self, owner: int) -> Table:
+    def __getitem__(self, owner: int) -> IntArray:
         return self._order[self._ends[owner] : self._ends[owner + 1]]
 
 
@@ -377,17 +376,17 @@ class StreamEvents:
         return bool((self._ended[self._later(seqno, end)] == collection).any())
 
 
-def _of_one_branch(streams: Streams, branches: Table) -> Groups:
+def _of_one_branch(streams: Streams, branches: IntArray) -> Groups:
     """Returns the streams that received something, grouped by vbucket and branch."""
     return Groups([streams.vbucket, branches], np.flatnonzero((branches != 0) & (streams.seen > 0)))
 
 
-def no_spans(streams: int) -> Table:
+def no_spans(streams: int) -> IntArray:
     """Returns spans, shaped as in ``spans_of``, for streams without a gap in doubt."""
     return np.repeat([[GREATEST, LEAST]], streams, axis=0)
 
 
-def spans_of(gaps: Gaps, cause: Table, streams: int) -> Table:
+def spans_of(gaps: Gaps, cause: IntArray, streams: int) -> IntArray:
     """Returns two columns by stream: the least seqno before, and the greatest behind, its gaps of which another stream may tell."""
     spans, open_ = no_spans(streams), ~np.isin(cause, _SETTLED)
     np.minimum.at(spans[:, 0], gaps.stream[open_], gaps.after[open_])
@@ -395,7 +394,7 @@ def spans_of(gaps: Gaps, cause: Table, streams: int) -> Table:
     return spans
 
 
-def disputable(spans: Table, streams: Streams, branches: Table) -> Mask:
+def disputable(spans: IntArray, streams: Streams, branches: IntArray) -> BoolArray:
     """Returns a mask of streams that may have gaps in dispute, as far as ``spans`` tells, and of streams that may settle such gaps."""
     mask = np.zeros(len(streams), dtype=np.bool_)
     groups = _of_one_branch(streams, branches)
@@ -414,17 +413,17 @@ def disputable(spans: Table, streams: Streams, branches: Table) -> Mask:
     return mask
 
 
-def _below(groups: Table, values: Table, group: Table, limits: Table, side: Literal["left", "right"] = "left") -> Table:
+def _below(groups: IntArray, values: IntArray, group: IntArray, limits: IntArray, side: Literal["left", "right"] = "left") -> IntArray:
     """Returns how many values of each group are below its limit, for each pair of ``group`` and ``limits``; "right": below or equal."""
     different = np.unique(values)
     step = len(different) + 1
     keys = np.sort(groups * step + np.searchsorted(different, values))
     first = np.searchsorted(keys, group * step)
-    counts: Table = np.searchsorted(keys, group * step + np.searchsorted(different, limits, side)) - first
+    counts: IntArray = np.searchsorted(keys, group * step + np.searchsorted(different, limits, side)) - first
     return counts
 
 
-def in_dispute(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> Mask:
+def in_dispute(gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray) -> BoolArray:
     """Returns a mask of streams to be looked at together: gaps are in dispute, or may be once gaps of other streams are left out."""
     hot = np.zeros(len(streams), dtype=np.bool_)
     for gap, other_stream in _disputed(gaps, cause, streams, branches):
@@ -436,7 +435,7 @@ def in_dispute(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> M
     return mask
 
 
-def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> Iterator[tuple[Table, Table]]:
+def _disputed(gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     """Yields gaps, and for each another stream that shows some of its seqnos."""
     by_seqno = np.lexsort((gaps.after, gaps.stream))
     open_ = by_seqno[~np.isin(cause, _SETTLED)[by_seqno]]
@@ -473,7 +472,7 @@ def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> It
             yield gap[is_told], shows[is_told]
 
 
-def _chunks(sizes: Table) -> Iterator[tuple[int, int]]:
+def _chunks(sizes: IntArray) -> Iterator[tuple[int, int]]:
     """Yields where each run of items begins and ends, so that the sizes in it are ``_AT_ONCE`` together, or that it is one item."""
     sums = np.cumsum(sizes)
     low = 0
@@ -484,7 +483,7 @@ def _chunks(sizes: Table) -> Iterator[tuple[int, int]]:
         low = high
 
 
-def _spread(sizes: Table) -> tuple[Table, Table]:
+def _spread(sizes: IntArray) -> tuple[IntArray, IntArray]:
     """Returns, for each part of each item, the item and the number of the part in it; ``sizes``: number of parts of each."""
     item = np.repeat(np.arange(len(sizes)), sizes)
     return item, np.arange(len(item)) - (np.cumsum(sizes) - sizes)[item]
@@ -493,25 +492,25 @@ def _spread(sizes: Table) -> tuple[Table, Table]:
 class _GapsOf:
     """All gaps, to be looked up by stream and seqno."""
 
-    def __init__(self, gaps: Gaps, by_seqno: Table) -> None:
+    def __init__(self, gaps: Gaps, by_seqno: IntArray) -> None:
         """``by_seqno``: the gaps in order of stream and seqno."""
         self._gaps, self._by_seqno = gaps, by_seqno
         self._different = np.unique(gaps.after)
         self._keys = self._key(gaps.stream[by_seqno], gaps.after[by_seqno])
 
-    def _key(self, stream: Table, after: Table) -> Table:
+    def _key(self, stream: IntArray, after: IntArray) -> IntArray:
         return stream * len(self._different) + np.searchsorted(self._different, after)
 
-    def contain(self, streams: Table, gaps: Table) -> Mask:
+    def contain(self, streams: IntArray, gaps: IntArray) -> BoolArray:
         """Returns for which of these gaps one gap of the given stream spans it as a whole."""
         index = np.searchsorted(self._keys, self._key(streams, self._gaps.after[gaps]), "right") - 1
         spanning = self._by_seqno[np.maximum(index, 0)]
         is_there = (index >= 0) & (self._gaps.stream[spanning] == streams)
-        contained: Mask = is_there & (self._gaps.before[spanning] >= self._gaps.before[gaps])
+        contained: BoolArray = is_there & (self._gaps.before[spanning] >= self._gaps.before[gaps])
         return contained
 
 
-def _least(streams: Streams, numbers: Table) -> Table:
+def _least(streams: Streams, numbers: IntArray) -> IntArray:
     """Returns seqnos that no received seqno is below; the first received one may be inside an OSO snapshot, so it is not always the
     least."""
     starts = np.where(streams.request.form[numbers] > 0, streams.request.start[numbers], LEAST)

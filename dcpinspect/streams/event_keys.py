@@ -5,8 +5,9 @@ Its memory is a table of entries by (stream, key). An entry says what the latest
 
 from __future__ import annotations
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.kernel import inline, kernel
-from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, Tables, nested, number
+from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
 from dcpinspect.streams import record_numbers as k
 from dcpinspect.streams import words as w
@@ -31,7 +32,7 @@ class KeyEvent(Struct[T]):
     entry: T = number("The kernel writes: its entry, or -1 where there may be none yet.")
 
 
-class KeyEvents(KeyEvent[Ints], StructRows[KeyEvent]):
+class KeyEvents(KeyEvent[IntArray], StructRows[KeyEvent]):
     """The events of a batch."""
 
 
@@ -50,7 +51,7 @@ class KeyRow(Struct[T]):
     at: MessageRow[T] = nested(MessageRow, "The event that ``seqno`` or ``cas`` is of.")
 
 
-class KeyRows(KeyRow[Ints], StructRows[KeyRow]):
+class KeyRows(KeyRow[IntArray], StructRows[KeyRow]):
     """The entries of a reading."""
 
 
@@ -72,7 +73,7 @@ class KeyTables(Tables):
     anomalies: Anomalies
     counts: RowCounts
     entries: KeyRows
-    slots: Ints
+    slots: IntArray
     """Number of the entry in each slot, by hash; -1 for none."""
     marks: KeyFill
     seed: int

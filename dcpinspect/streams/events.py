@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from dcpinspect.kernels.kernel import Octets, kernel
-from dcpinspect.kernels.structs import Ints
+from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.kernels.kernel import kernel
 from dcpinspect.protocol.column_types import RowNumbers, Slices
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
@@ -54,7 +54,7 @@ _IS_EVENT = opcodes_with(Trait.EVENT)
 
 
 @kernel("void(octets[::1], int64[::1], int64[::1], int64, int64, int64[::1])")
-def hash_keys(data: Octets, start: Ints, size: Ints, first_secret: int, second_secret: int, hashes: Ints) -> None:
+def hash_keys(data: ByteArray, start: IntArray, size: IntArray, first_secret: int, second_secret: int, hashes: IntArray) -> None:
     """Writes a polynomial hash over the prime 2**31 - 1 at two secret points, for each range of bytes [start, start + size).
 
     The time is linear in the number of bytes. A remainder takes longer than everything else and waits for the one before, so four bytes
@@ -80,7 +80,7 @@ def hash_keys(data: Octets, start: Ints, size: Ints, first_secret: int, second_s
 
 
 @kernel("void(octets, int64[::1], int64[::1], uint8[:,::1])")
-def copy_keys(data: Octets, start: Ints, size: Ints, first_bytes: Octets) -> None:
+def copy_keys(data: ByteArray, start: IntArray, size: IntArray, first_bytes: ByteArray) -> None:
     """Writes the first bytes of each range [start, start + size) to a row of ``first_bytes``, as many as fit; the rest stays zero."""
     for i in range(len(start)):
         for offset in range(min(size[i], first_bytes.shape[1])):
@@ -89,8 +89,8 @@ def copy_keys(data: Octets, start: Ints, size: Ints, first_bytes: Octets) -> Non
 
 def events_of(
     batch: MessageBatch,
-    keys: Ints | None = None,
-    connections: Ints | None = None,
+    keys: IntArray | None = None,
+    connections: IntArray | None = None,
     secrets_: tuple[int, int] = _SECRETS,
     *,
     with_values: bool = False,
@@ -162,7 +162,7 @@ def collections_of(batch: MessageBatch, rows: RowNumbers) -> RowNumbers:
     return values
 
 
-def stream_keys(connection: Ints, vbucket: Ints, sid: Ints) -> Ints:
+def stream_keys(connection: IntArray, vbucket: IntArray, sid: IntArray) -> IntArray:
     """Returns one number for each connection, vbucket and stream-id (-1 for none)."""
     return (connection << _CONNECTION_SHIFT) | (vbucket << 17) | (sid + 1)
 
@@ -175,9 +175,9 @@ def vbucket_of(key: Any) -> Any:
 class Intervals(NamedTuple):
     """Intervals of seqnos of streams, as columns."""
 
-    stream: Ints
-    low: Ints
-    high: Ints
+    stream: IntArray
+    low: IntArray
+    high: IntArray
 
     @classmethod
     def of(cls, intervals: Mapping[int, Sequence[Interval]]) -> Self:
@@ -226,7 +226,7 @@ class EventQuery(Portable):
         self._intervals = (intervals if isinstance(intervals, Intervals) else Intervals.of(intervals)).merged()
         self._numbers = np.unique(self._intervals.stream)
         numbers = self._numbers
-        self.keys: Ints = stream_keys(streams.connection[numbers], streams.vbucket[numbers], streams.sid[numbers])
+        self.keys: IntArray = stream_keys(streams.connection[numbers], streams.vbucket[numbers], streams.sid[numbers])
         opened_row, answered_row = streams.opened.row[numbers], streams.answered.row[numbers]
         # a request may be read before what the server had said earlier, which belongs to the stream before
         self._first, self._last = np.where(answered_row > 0, answered_row, opened_row), streams.latest.row[numbers]
@@ -243,11 +243,11 @@ class EventQuery(Portable):
         return int(self._last.max()) if len(self._last) else 0
 
     @property
-    def connections(self) -> Ints:
+    def connections(self) -> IntArray:
         """Numbers of the connections that have the wanted streams."""
         return np.unique(self.keys >> _CONNECTION_SHIFT)
 
-    def on(self, connections: Ints) -> EventQuery:
+    def on(self, connections: IntArray) -> EventQuery:
         """Returns the part of the query for streams on these connections."""
         is_wanted = np.isin(self.keys >> _CONNECTION_SHIFT, connections)
         some = copy(self)
@@ -264,9 +264,9 @@ class EventQuery(Portable):
         index = int(np.searchsorted(self._numbers, stream))
         return int(self.keys[index]), int(self._first[index])
 
-    def vbuckets(self, streams: Ints) -> Ints:
+    def vbuckets(self, streams: IntArray) -> IntArray:
         """Returns the vbuckets of streams."""
-        numbers: Ints = vbucket_of(self.keys[np.searchsorted(self._numbers, streams)])
+        numbers: IntArray = vbucket_of(self.keys[np.searchsorted(self._numbers, streams)])
         return numbers
 
     def of(self, events: Events) -> list[tuple[int, Events]]:
@@ -305,7 +305,7 @@ class FoundEvents(Portable):
         self._events: dict[int, list[Events]] = {}
         self._changes: dict[int, list[Changes]] = {}
         """By stream; ``_changes`` is filled if the query is brief, else ``_events``."""
-        self._counts: Ints = np.zeros(VBUCKETS, dtype=np.int64)
+        self._counts: IntArray = np.zeros(VBUCKETS, dtype=np.int64)
 
     def take(self, events: Events) -> None:
         """Takes the wanted events among ``events``."""
@@ -327,7 +327,7 @@ class FoundEvents(Portable):
                     self._events.pop(number, None)
                     self._changes.pop(number, None)
 
-    def feed(self, batch: MessageBatch, connections: Ints | None = None) -> None:
+    def feed(self, batch: MessageBatch, connections: IntArray | None = None) -> None:
         """Takes the wanted events of a batch that is read again; ``connections``: the numbers that the query has for the batch's
         connections."""
         self.take(events_of(batch, self.wanted.keys, connections, self.wanted.secrets, with_values=self.wanted.is_brief))

@@ -11,8 +11,8 @@ from dataclasses import field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 
@@ -44,7 +44,7 @@ class Examples(Generic[T]):
         self.last = example
         self.count += 1
 
-    def chosen(self, many: npt.NDArray[np.int64]) -> list[int]:
+    def chosen(self, many: IntArray) -> list[int]:
         """Returns those of ``many``, in order, that would be kept: the caller need not look at others."""
         first = max(0, FIRST - len(self.first))
         return [*many[:first].tolist(), *many[first:][-1:].tolist()]

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.streams.state import biased
 
-Table = npt.NDArray[np.int64]
 ENTRY = 16
 """Bytes of a branch in a log: its uuid, and the seqno that it begins above."""
 
@@ -21,13 +19,13 @@ ENTRY = 16
 class Branches:
     """All entries of some failover logs, log by log, newest first."""
 
-    begins: Table
+    begins: IntArray
     """By log, where its entries begin; one more element says where the last log ends."""
-    log: Table
+    log: IntArray
     """Number of the log of each entry."""
-    uuid: Table
+    uuid: IntArray
     """Uuid of each entry, as a signed number."""
-    seqno: Table
+    seqno: IntArray
     """Seqno of each entry, biased."""
 
     @classmethod
@@ -41,7 +39,7 @@ class Branches:
         return cls(begins, log, np.ascontiguousarray(numbers[:, 0]).view(np.int64), biased(numbers[:, 1]))
 
     @property
-    def newest(self) -> Table:
+    def newest(self) -> IntArray:
         """By log, the uuid of its newest branch, 0 without one; the last element is 0, for log number -1, which is none."""
         newest_uuids = np.zeros(len(self.begins), dtype=np.int64)
         has_some = np.flatnonzero(np.diff(self.begins))
@@ -49,7 +47,7 @@ class Branches:
         return newest_uuids
 
     @property
-    def are_in_order(self) -> Mask:
+    def are_in_order(self) -> BoolArray:
         """By log, whether each branch begins above the one before."""
         in_order_mask = np.ones(len(self.begins) - 1, dtype=np.bool_)
         positions = np.arange(1, len(self.log))
@@ -57,7 +55,7 @@ class Branches:
         in_order_mask[self.log[positions[is_wrong]]] = False
         return in_order_mask
 
-    def of_each(self, owners: Table, logs: Table) -> tuple[Table, Table]:
+    def of_each(self, owners: IntArray, logs: IntArray) -> tuple[IntArray, IntArray]:
         """Returns the entries of the logs of each owner: the owner of each entry, and the place of each entry."""
         counts = np.diff(self.begins)[logs]
         ends = np.cumsum(counts)

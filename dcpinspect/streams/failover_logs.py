@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import Literal, overload
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.grouping import VBUCKET_BITS, NameNumbers
@@ -21,8 +20,6 @@ from dcpinspect.streams.session import Session
 from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.verdicts import failover_entries
 from dcpinspect.streams.visibility import Visibility
-
-Table = npt.NDArray[np.int64]
 
 Origin = tuple[str, str]
 """Names the source of vbuckets: the server's address, and the bucket as far as it is known."""
@@ -64,7 +61,7 @@ def origin_of(link: Link, session: Session, sight: Visibility) -> Origin:
 class LogsInOrder(Sequence[KnownLog]):
     """Failover logs in the order in which they were told; each is made when it is looked at."""
 
-    def __init__(self, logs: FailoverLogs, rows: Table, part_of: tuple[LogsInOrder, int] | None = None) -> None:
+    def __init__(self, logs: FailoverLogs, rows: IntArray, part_of: tuple[LogsInOrder, int] | None = None) -> None:
         """``part_of``: what these were taken from, and the place where they begin in it."""
         self._logs, self._rows = logs, rows
         self._whole, self._begin = part_of or (self, 0)
@@ -94,7 +91,7 @@ class LogsInOrder(Sequence[KnownLog]):
         return bool(before[self._begin] == before[self._begin + len(self)])
 
     @cached_property
-    def _unread_before(self) -> Table:
+    def _unread_before(self) -> IntArray:
         """How many logs before each place, and in all, are not whole in the capture."""
         return np.concatenate(([0], np.cumsum(self._logs.are_unread[self._rows])))
 
@@ -140,7 +137,7 @@ class FailoverLogs:
         self.told.array["place"][is_answer] = streams.array["answered"][answered_streams]
         self._keys = key[order]
 
-    def key(self, connection: Table, vbucket: Table) -> Table:
+    def key(self, connection: IntArray, vbucket: IntArray) -> IntArray:
         """Returns one number for the vbucket of a connection's server; negative if the server is not known."""
         return self._names.of[connection] << VBUCKET_BITS | vbucket
 
@@ -180,11 +177,11 @@ class FailoverLogs:
         return {uuid: tuple(sorted(vbuckets)) for uuid, vbuckets in vbuckets_of_uuid.items()}
 
     @cached_property
-    def are_unread(self) -> Mask:
+    def are_unread(self) -> BoolArray:
         """Whether part of a log is not in the capture, for each place of ``told``."""
         log = self.told.log
         distinct_logs = np.unique(log)
-        is_unread: Mask = np.array([not self.entries(log_number) for log_number in distinct_logs.tolist()], dtype=np.bool_)[
+        is_unread: BoolArray = np.array([not self.entries(log_number) for log_number in distinct_logs.tolist()], dtype=np.bool_)[
             np.searchsorted(distinct_logs, log)
         ]
         return is_unread

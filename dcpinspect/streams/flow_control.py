@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcpinspect.kernels.structs import Ints
+from dcpinspect.arrays import IntArray
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.header import MAX_BODY
@@ -132,7 +132,7 @@ class FlowControl(Follower):
         self.keeps_rows = False
         """Whether somebody wants the rows of everything that is found."""
         self._has_window = np.zeros(0, dtype=np.bool_)
-        self._slowest: Ints = np.zeros(0, dtype=np.int64)
+        self._slowest: IntArray = np.zeros(0, dtype=np.int64)
         """By connection: how long the slowest answer took before there was a window, in nanoseconds."""
         self._total = 0
 
@@ -183,7 +183,7 @@ class FlowControl(Follower):
                 places = state.messages.place
                 examples.keep(places.row[unasked], places.time[unasked])
 
-    def _messages(self, batch: MessageBatch, state: ReadingState, indices: RowNumbers) -> tuple[FlowMessages, Ints]:
+    def _messages(self, batch: MessageBatch, state: ReadingState, indices: RowNumbers) -> tuple[FlowMessages, IntArray]:
         """Returns (messages for the kernel, connection of each), sorted by connection. ``indices``: numbers of messages that the kernel of
         streams read."""
         messages = state.messages[indices]
@@ -255,7 +255,7 @@ class FlowControl(Follower):
         watched.waiting = WaitingMessages.joined([kept_messages, WaitingMessages.zeros(capacity - len(kept_messages))])
 
 
-def _surplus(batch: MessageBatch, rows: RowNumbers) -> Ints:
+def _surplus(batch: MessageBatch, rows: RowNumbers) -> IntArray:
     """Returns how many bytes the value of each message grows when decompressed, as the preamble of snappy says."""
     decoded = batch.decoded
     surplus = np.zeros(len(rows), dtype=np.int64)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.kernel import inline, kernel
-from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, Tables, nested, number
+from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams.message_columns import PREPARE_SURPLUS
 from dcpinspect.streams.record_numbers import (
@@ -75,7 +76,7 @@ class FlowMessage(Struct[T]):
     place: MessageRow[T] = nested(MessageRow, "Where it is.")
 
 
-class FlowMessages(FlowMessage[Ints], StructRows[FlowMessage]):
+class FlowMessages(FlowMessage[IntArray], StructRows[FlowMessage]):
     """The messages of a connection that the kernel takes at once."""
 
 
@@ -88,7 +89,7 @@ class Waiting(Struct[T]):
     )
 
 
-class WaitingMessages(Waiting[Ints], StructRows[Waiting]):
+class WaitingMessages(Waiting[IntArray], StructRows[Waiting]):
     """The messages of a connection that wait to be acknowledged, by one way of counting at least."""
 
 
@@ -103,7 +104,7 @@ class Way(Struct[T]):
     less: T = number("By how many bytes it counts those less.")
 
 
-class Ways(Way[Ints], StructRows[Way]):
+class Ways(Way[IntArray], StructRows[Way]):
     """The ways of counting of a connection, one for each of ``WAYS``."""
 
 
@@ -167,7 +168,7 @@ class FlowEvent(Struct[T]):
     ack: MessageRow[T] = nested(MessageRow, "The acknowledgement that ended the stall; of an overrun, the one before.")
 
 
-class FlowEvents(FlowEvent[Ints], StructRows[FlowEvent]):
+class FlowEvents(FlowEvent[IntArray], StructRows[FlowEvent]):
     """The events of the messages that the kernel took last."""
 
 

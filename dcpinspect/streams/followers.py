@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from dcpinspect.kernels.structs import Ints, StructRows
+from dcpinspect.arrays import IntArray
+from dcpinspect.kernels.structs import StructRows
 from dcpinspect.streams.examples import Examples
 
 K = TypeVar("K", bound=Hashable)
@@ -40,7 +41,7 @@ class PerConnection(UserDict[K, V]):
         for key in [key for key in self if (key[0] if isinstance(key, tuple) else key) in connections]:
             del self[key]
 
-    def join(self, mappings: Sequence[PerConnection[K, V]], connections: Sequence[Ints]) -> None:
+    def join(self, mappings: Sequence[PerConnection[K, V]], connections: Sequence[IntArray]) -> None:
         """Adds what is known in other readings, in order of connections. ``connections``: for each reading, their new numbers."""
         added: list[tuple[int, Any, V]] = []
         for mapping, numbers in zip(mappings, connections, strict=True):
@@ -61,7 +62,7 @@ class Follower(Portable):
                 state.leave(connections)
 
     @classmethod
-    def joined(cls, readings: Sequence[Self], connections: Sequence[Ints]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[IntArray]) -> Self:
         """Joins what is known of readings of different connections; ``connections``: for each reading, the new numbers of its
         connections. The whole must not be fed."""
         follower = cls()
@@ -79,7 +80,7 @@ def table_of(kind: type[StructRows[Any]], array: Any) -> StructRows[Any]:
     return kind(np.require(array, requirements=("C", "W", "A")))
 
 
-def renumbered(value: Any, numbers: Ints) -> Any:  # Any: a value of any of these types, and one of the same type
+def renumbered(value: Any, numbers: IntArray) -> Any:  # Any: a value of any of these types, and one of the same type
     """Returns a value with the new numbers of its connections."""
     if isinstance(value, Examples):
         return value.renamed(lambda example: renumbered(example, numbers))

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask, NumberColumn, RowNumbers
+from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.protocol.flags import DISK, HISTORY
 from dcpinspect.streams import words as w
 from dcpinspect.streams.changes import ChangeEvent
@@ -41,8 +42,6 @@ from dcpinspect.tables.record_tables import ColumnValues, Made, Records, Worded
 from dcpinspect.tables.sentences import Sentences
 from dcpinspect.text import escape
 
-Table = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
 class Extra:
@@ -66,15 +65,15 @@ class Extra:
 class StreamFacts:
     """Facts about streams that causes of gaps depend on; each is a mask by stream."""
 
-    is_asked: Mask
+    is_asked: BoolArray
     """The request of the stream was captured with its value, or could not have left out collections."""
-    is_opened: Mask
+    is_opened: BoolArray
     """The open of the stream's connection was captured."""
-    has_filter: Mask
+    has_filter: BoolArray
     """The request of the stream names collections or a scope."""
-    skips_deletes: Mask
+    skips_deletes: BoolArray
     """The open of the stream's connection leaves out deletions of the first backfill."""
-    lacks_history: Mask
+    lacks_history: BoolArray
     """Some collection is known that keeps no history."""
 
 
@@ -107,16 +106,16 @@ class Missing:
 GapName = tuple[int, int, int]
 """Names a gap among all gaps: its stream, the row of the message that ends it, and the seqno before it."""
 
-Amounts = tuple[Table, npt.NDArray[np.float64]]
+Amounts = tuple[IntArray, npt.NDArray[np.float64]]
 """Number of gaps, and number of seqnos in them, by stream and cause. The seqnos are floats: damaged seqnos may exceed 64 bits."""
 
 
-def whole(seqnos: npt.NDArray[np.float64]) -> Table:
+def whole(seqnos: npt.NDArray[np.float64]) -> IntArray:
     """Returns numbers of seqnos as integers for a table; greater numbers become 2**62."""
     return np.minimum(seqnos, float(1 << 62)).astype(np.int64)
 
 
-def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> Table:
+def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> IntArray:
     """Returns the number of the cause of every gap that the kernel wrote."""
     flags, stream = gaps.flags, gaps.stream
     has_snapshot = gaps.snapshot >= 0
@@ -147,7 +146,7 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> Table:
     return np.select([holds for _, holds in conditions], [cause for cause, _ in conditions], default=w.UNEXPLAINED)
 
 
-def _has(flags: Table, bit: int) -> Mask:
+def _has(flags: IntArray, bit: int) -> BoolArray:
     return np.asarray((flags & bit) != 0, dtype=np.bool_)
 
 
@@ -158,7 +157,7 @@ class ExplainedGaps:
         self,
         tables: Known,
         extras: Sequence[Extra],
-        cause: Table,
+        cause: IntArray,
         comparisons: Mapping[int, Comparison],
         facts: StreamFacts,
         sessions: Mapping[int, Session],
@@ -254,7 +253,7 @@ class ExplainedGaps:
         }
         return Records(GAPS, columns, len(self), file=self._frame[self._order] >> FILE_SHIFT)
 
-    def _usual(self, indices: RowNumbers) -> tuple[Mask, RowNumbers]:
+    def _usual(self, indices: RowNumbers) -> tuple[BoolArray, RowNumbers]:
         """Returns which of these gaps are de-duplicated and no more, as most are, and the numbers of the gaps for which this holds."""
         numbers = self._order[indices]
         is_usual = (self.cause[indices] == w.DEDUPLICATED) & (numbers < len(self.table)) & ~np.isin(numbers, list(self._told))
@@ -455,7 +454,7 @@ class ExplainedGaps:
         return f"the OSO snapshot of rows {gap.rows[0]} to {gap.rows[-1]} is complete without them"
 
 
-def _put_together(usual: Any, other_values: Any, is_usual: Mask) -> Any:
+def _put_together(usual: Any, other_values: Any, is_usual: BoolArray) -> Any:
     """Returns one array for Arrow of the values of usual and of other gaps, in the order of all gaps."""
     import pyarrow as pa  # deferred, as above
 

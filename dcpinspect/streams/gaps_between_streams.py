@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
@@ -19,8 +19,6 @@ from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.transitions import DRAINING, ENDED
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility
-
-Table = npt.NDArray[np.int64]
 
 MOST = 1000
 """Greatest number of streams of a host that are looked at between two of one client."""
@@ -113,7 +111,7 @@ def _incomplete(sight: Visibility, clients: Mapping[int, Client], links: Mapping
     return links_of_client
 
 
-def _latest_before(streams: Streams, groups: Groups) -> Table:
+def _latest_before(streams: Streams, groups: Groups) -> IntArray:
     """Returns, for each stream of the groups, the latest time of all streams before it in its group; ``LEAST`` for none."""
     rows, latest_seqnos = groups.rows, np.full(len(streams), LEAST, dtype=np.int64)
     latest = streams.latest.time[rows]

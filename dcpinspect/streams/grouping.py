@@ -7,11 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.protocol.column_types import Mask
-
-Table = npt.NDArray[np.int64]
+from dcpinspect.arrays import BoolArray, IntArray
 
 VBUCKET_BITS = 17
 """Bits for the vbucket in a number that stands for something and a vbucket."""
@@ -24,7 +21,7 @@ class NameNumbers:
         """``names``: by connection. ``connections``: greater than all numbers of connections."""
         self.words: list[Any] = list(dict.fromkeys(names.values()))
         self._numbers = {name: number for number, name in enumerate(self.words)}
-        self.of: Table = np.full(connections, -1, dtype=np.int64)
+        self.of: IntArray = np.full(connections, -1, dtype=np.int64)
         """Number of the name, by connection; -1 for connections without a name."""
         for connection, name in names.items():
             self.of[connection] = self._numbers[name]
@@ -37,7 +34,7 @@ class NameNumbers:
 class Groups:
     """Rows of a table grouped by the values of some columns; groups are in order of their first rows."""
 
-    def __init__(self, columns: Sequence[Table], rows: Table | None = None) -> None:
+    def __init__(self, columns: Sequence[IntArray], rows: IntArray | None = None) -> None:
         """``columns``: one at least. ``rows``: the rows to group, in the order wanted in each group; all rows if not given."""
         size = len(columns[0])
         rows = np.arange(size) if rows is None else rows
@@ -50,13 +47,13 @@ class Groups:
         number[np.argsort(order[starts], kind="stable")] = np.arange(len(starts))
         of_row = np.repeat(number, np.diff(starts, append=len(rows)))
         again = np.argsort(of_row, kind="stable")
-        self.rows: Table = by_group[again]
+        self.rows: IntArray = by_group[again]
         """The grouped rows, group by group."""
-        self.counts: Table = np.bincount(of_row, minlength=len(starts))
+        self.counts: IntArray = np.bincount(of_row, minlength=len(starts))
         """Number of rows of each group."""
-        self.begins: Table = np.cumsum(self.counts) - self.counts
+        self.begins: IntArray = np.cumsum(self.counts) - self.counts
         """Where each group begins in ``rows``."""
-        self.of: Table = np.full(size, -1, dtype=np.int64)
+        self.of: IntArray = np.full(size, -1, dtype=np.int64)
         """The group of each row of the table, -1 for none."""
         self.of[self.rows] = of_row[again]
 
@@ -79,31 +76,31 @@ class Groups:
         return earlier_rows
 
     @cached_property
-    def _places(self) -> Table:
+    def _places(self) -> IntArray:
         """Where each row of the table stands in ``rows``."""
         positions = np.full(len(self.of), -1, dtype=np.int64)
         positions[self.rows] = np.arange(len(self.rows))
         return positions
 
-    def having(self, is_wanted: Mask, least: int = 1) -> Iterator[list[int]]:
+    def having(self, is_wanted: BoolArray, least: int = 1) -> Iterator[list[int]]:
         """Yields the groups that have at least ``least`` of the wanted rows."""
         for group in np.flatnonzero(self.sum(is_wanted) >= least).tolist():
             yield self[group]
 
     @property
-    def previous(self) -> Table:
+    def previous(self) -> IntArray:
         """For each row the row before it in its group, -1 for none."""
         previous_rows = np.full(len(self.of), -1, dtype=np.int64)
         is_same = self.of[self.rows[1:]] == self.of[self.rows[:-1]]
         previous_rows[self.rows[1:][is_same]] = self.rows[:-1][is_same]
         return previous_rows
 
-    def greatest(self, values: Table) -> Table:
+    def greatest(self, values: IntArray) -> IntArray:
         """Returns the greatest of the values of each group's rows."""
-        maxima: Table = np.maximum.reduceat(values[self.rows], self.begins) if len(self) else np.zeros(0, dtype=np.int64)
+        maxima: IntArray = np.maximum.reduceat(values[self.rows], self.begins) if len(self) else np.zeros(0, dtype=np.int64)
         return maxima
 
-    def greatest_later(self, values: Table, otherwise: int) -> Table:
+    def greatest_later(self, values: IntArray, otherwise: int) -> IntArray:
         """Returns, for each row, the greatest value of the rows behind it in its group; ``otherwise`` if there are none.
 
         No value is below ``otherwise``.
@@ -118,9 +115,9 @@ class Groups:
         later_maxima[backwards[1:][is_same]] = greatest[:-1][is_same]
         return later_maxima
 
-    def sum(self, values: npt.NDArray[np.bool_] | Table) -> Table:
+    def sum(self, values: BoolArray | IntArray) -> IntArray:
         """Returns the sum of the values of each group's rows."""
         if not len(self):
             return np.zeros(0, dtype=np.int64)
-        total: Table = np.add.reduceat(values[self.rows].astype(np.int64), self.begins)
+        total: IntArray = np.add.reduceat(values[self.rows].astype(np.int64), self.begins)
         return total

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.kernels.structs import Ints, Struct, T
+from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.kernels.structs import Struct, T
 from dcpinspect.kernels.structs import StructRows as Table
 from dcpinspect.kernels.structs import number as count
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import NO_ROWS, Mask, RowNumbers
+from dcpinspect.protocol.column_types import NO_ROWS, RowNumbers
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.changes import ChangeEvent, Changes
@@ -89,7 +89,7 @@ class StreamPair(Struct[T]):
     are_alike: T = count("1 if both are shown values in the same way.")
 
 
-class StreamPairs(StreamPair[Ints], Table[StreamPair]):
+class StreamPairs(StreamPair[IntArray], Table[StreamPair]):
     """The pairs of streams of a reading."""
 
 
@@ -187,7 +187,7 @@ class Histories:
         """Returns the contradictions in order of streams and cause."""
         return [self._found[key] for key in sorted(self._found)]
 
-    def renumber(self, streams: npt.NDArray[np.int64]) -> None:
+    def renumber(self, streams: IntArray) -> None:
         """Gives streams other numbers; ``streams``: new number by old number, -1 for streams that left."""
         contradictions = [
             replace(contradiction, streams=(int(streams[contradiction.streams[0]]), int(streams[contradiction.streams[1]])))
@@ -257,7 +257,7 @@ class Histories:
             contradiction.events = {seqno: events[seqno] for seqno in contradiction.seqnos if seqno in events}
 
 
-def _differing(first: Changes, second: Changes) -> tuple[Mask, Mask, Mask, Mask]:
+def _differing(first: Changes, second: Changes) -> tuple[BoolArray, BoolArray, BoolArray, BoolArray]:
     """Returns masks of changes that differ in key, in state, in CAS, in value; unknown parts do not differ."""
     states = STATES[first.opcode], STATES[second.opcode]
     is_document = (first.opcode != Opcode.DCP_SYSTEM_EVENT) & (second.opcode != Opcode.DCP_SYSTEM_EVENT)

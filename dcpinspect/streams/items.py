@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, number
+from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.kernels.structs import Struct, StructRows, T, number
 from dcpinspect.protocol import column_types
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.streams.message_columns import kinds
 from dcpinspect.streams.record_numbers import ABORT, EVENT, REQUEST, UNREADABLE_REQUEST
 from dcpinspect.streams.state import biased
@@ -33,7 +33,7 @@ class EventRow(Struct[T]):
     until: T = number("Time of the latest.")
 
 
-class Items(EventRow[Ints], StructRows[EventRow]):
+class Items(EventRow[IntArray], StructRows[EventRow]):
     """The events of a vbucket."""
 
 
@@ -67,7 +67,7 @@ class VbucketItems:
 
     def feed(self, batch: MessageBatch) -> column_types.RowNumbers:
         """Takes the next messages of the reading. Returns the places of the vbucket's messages in the batch."""
-        is_own: Mask = (batch.vbucket.values == self._vbucket) & batch.vbucket.known
+        is_own: BoolArray = (batch.vbucket.values == self._vbucket) & batch.vbucket.known
         if self._connections:
             is_own &= np.any([(batch.connection >= span.start) & (batch.connection < span.stop) for span in self._connections], axis=0)
         own_rows: column_types.RowNumbers = np.flatnonzero(is_own)
@@ -105,7 +105,7 @@ class VbucketItems:
         """The entries; in order of rows as long as no neighbours were merged."""
         return Items.joined([self._kept, *self._fresh])
 
-    def _add(self, messages: Own, events: column_types.RowNumbers, requests: Ints) -> None:
+    def _add(self, messages: Own, events: column_types.RowNumbers, requests: IntArray) -> None:
         table, sid = Items.zeros(len(events)), messages.sid.take(events)
         table.connection, table.row = messages.connection[events], messages.row[events]
         table.sid = sid.values.astype(np.int64)

@@ -12,8 +12,7 @@ from typing import Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.kernels.structs import Ints
-from dcpinspect.protocol.column_types import Mask
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.streams import words as w
 from dcpinspect.streams.examples import FIRST
@@ -40,12 +39,12 @@ class Left(Portable):
     def __init__(self) -> None:
         self.streams = self.connections = 0
         """Numbers of streams and connections that have left."""
-        self._gone: Ints = np.zeros(2, dtype=np.int64)  # snapshots and gaps of streams that left
-        self._snapshots: Ints = np.zeros(0, dtype=np.int64)  # by stream
+        self._gone: IntArray = np.zeros(2, dtype=np.int64)  # snapshots and gaps of streams that left
+        self._snapshots: IntArray = np.zeros(0, dtype=np.int64)  # by stream
         self._gaps: Amounts = np.zeros((0, len(w.CAUSES)), dtype=np.int64), np.zeros((0, len(w.CAUSES)))
 
     @classmethod
-    def joined(cls, readings: Sequence[Left], streams: Sequence[Ints]) -> Self:
+    def joined(cls, readings: Sequence[Left], streams: Sequence[IntArray]) -> Self:
         """Joins the counts of readings of different connections; no stream may have left them. ``streams``: for each reading, the new
         numbers of its streams."""
         joined_tables, count = cls(), sum(map(len, streams))
@@ -57,11 +56,11 @@ class Left(Portable):
         return joined_tables
 
     @property
-    def counts(self) -> Ints:
+    def counts(self) -> IntArray:
         """Numbers of snapshots and of gaps that have left."""
         return self._gone + np.array([self._snapshots.sum(), self._gaps[0].sum()], dtype=np.int64)
 
-    def forget(self, staying: Mask) -> None:
+    def forget(self, staying: BoolArray) -> None:
         """Lets streams leave; streams that stay get new numbers in the same order."""
         before, (counts, seqnos) = self.counts, self.gaps(len(staying))
         self.streams += int((~staying).sum())
@@ -72,11 +71,11 @@ class Left(Portable):
         """Returns the gaps that have left, by stream and cause, for so many streams."""
         return _padded(self._gaps[0], streams), _padded(self._gaps[1], streams)
 
-    def snapshots_of(self, streams: int) -> Ints:
+    def snapshots_of(self, streams: int) -> IntArray:
         """Returns how many snapshots of each stream have left, for so many streams."""
         return _padded(self._snapshots, streams)
 
-    def take(self, streams: int, snapshots: Snapshots, gaps: Gaps, cause: Ints) -> None:
+    def take(self, streams: int, snapshots: Snapshots, gaps: Gaps, cause: IntArray) -> None:
         """Counts snapshots and gaps that leave; ``cause``: the cause of each gap."""
         self._snapshots = _padded(self._snapshots, streams) + np.bincount(snapshots.stream, minlength=streams)
         counts, seqnos = self.gaps(streams)
@@ -93,7 +92,7 @@ def _padded(table: npt.NDArray[T], rows: int) -> npt.NDArray[T]:
     return padded
 
 
-def stale_gaps(gaps: Gaps, cause: Ints, before_row: int, most: int) -> Mask:
+def stale_gaps(gaps: Gaps, cause: IntArray, before_row: int, most: int) -> BoolArray:
     """Returns a mask of gaps that ended before a row and whose cause is certain: they may leave. ``most``: greatest number of others that
     stay."""
     is_old = gaps.ends.row < before_row
@@ -101,7 +100,7 @@ def stale_gaps(gaps: Gaps, cause: Ints, before_row: int, most: int) -> Mask:
     return is_old & ~_latest(unexplained, gaps.ends.row, most)
 
 
-def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, other_streams: Ints, before_row: int, most: int) -> Mask:
+def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, other_streams: IntArray, before_row: int, most: int) -> BoolArray:
     """Returns a mask of snapshots that were over before a row and that nothing needs any more.
 
     ``gaps``: the gaps that stay. ``other_streams``: numbers of snapshots that somebody else needs. ``most``: greatest number of unusual
@@ -150,7 +149,7 @@ def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, other_st
     return mask
 
 
-def _latest(mask: Mask, row: Ints, most: int) -> Mask:
+def _latest(mask: BoolArray, row: IntArray, most: int) -> BoolArray:
     """Returns a mask of the latest of the chosen ones, ``most`` at most."""
     numbers = np.flatnonzero(mask)
     kept_numbers = numbers[np.argsort(row[numbers], kind="stable")[-most:]]
@@ -159,7 +158,7 @@ def _latest(mask: Mask, row: Ints, most: int) -> Mask:
     return latest
 
 
-def stale_losses(losses: SeqnoLosses, most: int) -> Mask:
+def stale_losses(losses: SeqnoLosses, most: int) -> BoolArray:
     """Returns a mask of losses that leave.
 
     The first losses of each direction stay, and the latest of all. Those between become the last of them, which casts the doubt of all.
@@ -181,7 +180,7 @@ def stale_losses(losses: SeqnoLosses, most: int) -> Mask:
     return mask
 
 
-def stale_streams(streams: Streams, keys: Keys, most: int) -> Mask:
+def stale_streams(streams: Streams, keys: Keys, most: int) -> BoolArray:
     """Returns a mask of old streams that their key no longer refers to: they are over, or were asked for again. The newest ones stay."""
     is_over = np.ones(len(streams), dtype=np.bool_)
     for numbers in (keys.live, keys.pending, keys.with_sid):
@@ -192,7 +191,7 @@ def stale_streams(streams: Streams, keys: Keys, most: int) -> Mask:
     return mask
 
 
-def before_those(mask: Mask, streams: Streams, hosts: Mapping[int, str], closed: Ints) -> Mask:
+def before_those(mask: BoolArray, streams: Streams, hosts: Mapping[int, str], closed: IntArray) -> BoolArray:
     """Returns a mask of finished streams that the same host opened before a chosen one, for the same vbucket and stream-id.
 
     ``closed``: connections whose end also ends their streams.

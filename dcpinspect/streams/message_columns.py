@@ -7,8 +7,9 @@ from struct import Struct
 
 import numpy as np
 
+from dcpinspect.arrays import Array, BoolArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Array, Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -286,9 +287,9 @@ _NEEDED = {
 
 
 @functools.cache
-def _among(*kinds: int) -> Mask:
+def _among(*kinds: int) -> BoolArray:
     """Returns a mask over all kinds: True for these. Looking a small batch up in it takes a microsecond, ``np.isin`` 85."""
-    mask: Mask = np.isin(np.arange(k.KINDS), kinds)
+    mask: BoolArray = np.isin(np.arange(k.KINDS), kinds)
     return mask
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.kernel import inline, kernel
-from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, Tables, nested, number
+from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
 from dcpinspect.streams.lookup import clear
 from dcpinspect.streams.records import MessageRow
 
@@ -34,7 +35,7 @@ class NoopMessage(Struct[T]):
     arrival: Heard[T] = nested(Heard, "The message itself.")
 
 
-class NoopMessages(NoopMessage[Ints], StructRows[NoopMessage]):
+class NoopMessages(NoopMessage[IntArray], StructRows[NoopMessage]):
     """The messages of a batch."""
 
 
@@ -59,7 +60,7 @@ class Peer(Struct[T]):
     is_waiting: T = number("The last noop got an answer with another opaque, so that the producer still waits, and sends no other.")
 
 
-class Peers(Peer[Ints], StructRows[Peer]):
+class Peers(Peer[IntArray], StructRows[Peer]):
     """The connections of a reading; number n is at place n."""
 
 
@@ -73,7 +74,7 @@ class NoopEvent(Struct[T]):
     other: Heard[T] = nested(Heard, "Its answer, the noop before it, or the message after a silence; row 0 for none.")
 
 
-class NoopEvents(NoopEvent[Ints], StructRows[NoopEvent]):
+class NoopEvents(NoopEvent[IntArray], StructRows[NoopEvent]):
     """The events that the caller has not taken yet."""
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from dcpinspect.kernels.structs import Ints
+from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
@@ -85,7 +85,7 @@ class Noops(Follower):
         """Whether somebody wants the rows of everything that is found."""
 
     @classmethod
-    def joined(cls, readings: Sequence[Self], connections: Sequence[Ints]) -> Self:
+    def joined(cls, readings: Sequence[Self], connections: Sequence[IntArray]) -> Self:
         """Joins what is known of several readings, as in ``Follower``."""
         noops = super().joined(readings, connections)
         noops.peers = Peers.reset(1 + max((int(new_numbers.max(initial=0)) for new_numbers in connections), default=0))
@@ -111,7 +111,7 @@ class Noops(Follower):
         met = np.flatnonzero(self.peers.limit)
         self._move(len(self.peers), met[~np.isin(met, list(connections))])
 
-    def _move(self, rows: int, staying: Ints) -> None:
+    def _move(self, rows: int, staying: IntArray) -> None:
         """Moves the peers to a table with so many rows; rows of peers that do not stay take no memory."""
         table = Peers.zeros(rows)
         table[staying] = self.peers[staying]
@@ -133,7 +133,7 @@ class Noops(Follower):
                 other_times = np.where(other_messages.place.row, other_messages.place.time, 0)
                 examples.keep(message.place.row[indices], message.place.time[indices], other_times[indices])
 
-    def _meet(self, state: ReadingState, sessions: dict[int, Session], numbers: Ints) -> None:
+    def _meet(self, state: ReadingState, sessions: dict[int, Session], numbers: IntArray) -> None:
         if len(self.peers) < len(state.connections):
             self._move(len(state.connections), np.flatnonzero(self.peers.limit))
         met = numbers[self.peers.limit[numbers] == 0]

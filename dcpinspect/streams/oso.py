@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.protocol.column_types import Mask
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.streams import words as w
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.gaps import Extra
@@ -17,8 +16,6 @@ from dcpinspect.streams.records import Gaps, OsoSeqnos, Snapshot, Snapshots
 from dcpinspect.streams.renumbering import renumbered
 from dcpinspect.streams.state import NewNumbers
 from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
-
-Table = npt.NDArray[np.int64]
 
 
 class OutOfOrder(Portable):
@@ -28,8 +25,8 @@ class OutOfOrder(Portable):
 
     def __init__(self) -> None:
         self.gaps: list[Extra] = []
-        self._ranges: dict[int, Table] = {}
-        self._fresh: dict[int, list[Table]] = {}
+        self._ranges: dict[int, IntArray] = {}
+        self._fresh: dict[int, list[IntArray]] = {}
         self._sizes: dict[int, int] = {}
 
     def take(self, seqnos: OsoSeqnos, snapshots: Snapshots) -> None:
@@ -55,15 +52,15 @@ class OutOfOrder(Portable):
         return table
 
     @property
-    def snapshots(self) -> Table:
+    def snapshots(self) -> IntArray:
         """Numbers of the OSO snapshots that are needed: those that run, and those with gaps."""
         return np.array([*self._ranges, *(gap.snapshot for gap in self.gaps)], dtype=np.int64)
 
-    def leave(self, staying: Mask) -> None:
+    def leave(self, staying: BoolArray) -> None:
         """Keeps only some of the gaps."""
         self.gaps = [gap for gap, stays in zip(self.gaps, staying.tolist(), strict=True) if stays]
 
-    def renumber(self, numbers: Mapping[str, Table]) -> None:
+    def renumber(self, numbers: Mapping[str, IntArray]) -> None:
         """Gives streams, snapshots and losses other numbers, by table: new number by old number, -1 for those that left."""
 
         def of(table: str, number: int) -> int:
@@ -91,7 +88,7 @@ class OutOfOrder(Portable):
                 )
         return out_of_order
 
-    def _add(self, number: int, seqnos: Table) -> None:
+    def _add(self, number: int, seqnos: IntArray) -> None:
         fresh = self._fresh.setdefault(number, [])
         self._ranges.setdefault(number, np.empty((0, 2), dtype=np.int64))
         fresh.append(seqnos)
@@ -99,7 +96,7 @@ class OutOfOrder(Portable):
         if self._sizes[number] > 4096 + len(self._ranges[number]):
             self._merged(number)
 
-    def _merged(self, number: int) -> Table:
+    def _merged(self, number: int) -> IntArray:
         """Returns the ranges [first, last] of a snapshot with everything that came, sorted and without overlaps."""
         single = np.concatenate(self._fresh[number]) if self._fresh[number] else np.empty(0, dtype=np.int64)
         pairs = np.concatenate((self._ranges[number], np.stack((single, single), axis=1)))
@@ -114,7 +111,7 @@ class OutOfOrder(Portable):
         self._ranges[number] = pairs
         return pairs
 
-    def _missing(self, number: int, ranges: Table, snapshot: Snapshot) -> None:
+    def _missing(self, number: int, ranges: IntArray, snapshot: Snapshot) -> None:
         rows = (int(snapshot.place.row), int(snapshot.closed_row))
         frame, times = int(snapshot.place.frame), (int(snapshot.place.time), max(int(snapshot.place.time), int(snapshot.reached_time)))
         cause = w.LOSS if snapshot.is_tainted else w.OUT_OF_ORDER

@@ -6,7 +6,8 @@ is its place in its table. Where -1 means none, ``of`` names the table that a fi
 
 from __future__ import annotations
 
-from dcpinspect.kernels.structs import FieldPair, Ints, Struct, StructRows, T, by_direction, nested, number
+from dcpinspect.arrays import IntArray
+from dcpinspect.kernels.structs import FieldPair, Struct, StructRows, T, by_direction, nested, number
 
 LEAST = -(1 << 63)
 """Seqno 0, biased."""
@@ -56,7 +57,7 @@ class Message(Struct[T]):
     place: MessageRow[T] = nested(MessageRow, "Where the message is.")
 
 
-class Messages(Message[Ints], StructRows[Message]):
+class Messages(Message[IntArray], StructRows[Message]):
     """The messages of a batch that concern streams."""
 
 
@@ -73,7 +74,7 @@ class Request(Struct[T]):
     filter: T = number("Row of the parsed value, -1 for none, or CUT_VALUE.", reset=-1, of="filters")
 
 
-class Requests(Request[Ints], StructRows[Request]):
+class Requests(Request[IntArray], StructRows[Request]):
     """The stream requests of a batch."""
 
 
@@ -87,7 +88,7 @@ class StreamAnswer(Struct[T]):
     rtt: T = number("Nanoseconds since the request, 0 if unknown.")
 
 
-class StreamAnswers(StreamAnswer[Ints], StructRows[StreamAnswer]):
+class StreamAnswers(StreamAnswer[IntArray], StructRows[StreamAnswer]):
     """The answers to stream requests of a batch."""
 
 
@@ -111,7 +112,7 @@ class Marker(Struct[T]):
     seqnos: OptionalSeqnos[T] = nested(OptionalSeqnos, "Seqnos that only some layouts have.")
 
 
-class Markers(Marker[Ints], StructRows[Marker]):
+class Markers(Marker[IntArray], StructRows[Marker]):
     """The snapshot markers of a batch."""
 
 
@@ -122,7 +123,7 @@ class CaptureHole(Struct[T]):
     end: T = number("Stream offset after the last byte.")
 
 
-class CaptureHoles(CaptureHole[Ints], StructRows[CaptureHole]):
+class CaptureHoles(CaptureHole[IntArray], StructRows[CaptureHole]):
     """The holes of a batch."""
 
 
@@ -138,7 +139,7 @@ class Extra(Struct[T]):
     value: T = number("Value of that fact: 1 on, 0 off, bytes of a window, -1 unknown.")
 
 
-class Extras(Extra[Ints], StructRows[Extra]):
+class Extras(Extra[IntArray], StructRows[Extra]):
     """The extras of a batch."""
 
 
@@ -180,7 +181,7 @@ class ConnectionRow(Struct[T]):
     is_met: T = number("Whether the connection was met; rows of others are empty.")
 
 
-class ConnectionRows(ConnectionRow[Ints], StructRows[ConnectionRow]):
+class ConnectionRows(ConnectionRow[IntArray], StructRows[ConnectionRow]):
     """The connections of a reading."""
 
 
@@ -197,7 +198,7 @@ class StreamKey(Struct[T]):
     number: T = number("Number of the key.", of="keys")
 
 
-class Keys(StreamKey[Ints], StructRows[StreamKey]):
+class Keys(StreamKey[IntArray], StructRows[StreamKey]):
     """The keys of a reading."""
 
 
@@ -261,7 +262,7 @@ class Stream(Struct[T]):
     number: T = number("Number of the stream.", of="streams")
 
 
-class Streams(Stream[Ints], StructRows[Stream]):
+class Streams(Stream[IntArray], StructRows[Stream]):
     """The streams of a reading, in order of their opening."""
 
 
@@ -300,7 +301,7 @@ class Snapshot(Struct[T]):
     number: T = number("Number of the snapshot.", of="snapshots")
 
 
-class Snapshots(Snapshot[Ints], StructRows[Snapshot]):
+class Snapshots(Snapshot[IntArray], StructRows[Snapshot]):
     """The snapshots of a reading, in order of their markers."""
 
 
@@ -319,7 +320,7 @@ class Gap(Struct[T]):
     unreadable: T = number("Row of a message between them that cannot be read, or -1.")
 
 
-class Gaps(Gap[Ints], StructRows[Gap]):
+class Gaps(Gap[IntArray], StructRows[Gap]):
     """The gaps of a reading."""
 
 
@@ -337,7 +338,7 @@ class Anomaly(Struct[T]):
     other: MessageRow[T] = nested(MessageRow, "The earlier message of the same direction that it contradicts; row 0 for none.")
 
 
-class Anomalies(Anomaly[Ints], StructRows[Anomaly]):
+class Anomalies(Anomaly[IntArray], StructRows[Anomaly]):
     """The anomalies of the latest batch."""
 
 
@@ -357,7 +358,7 @@ class SeqnoLoss(Struct[T]):
     previous: T = number("Loss before, of the same direction.", of="losses")
 
 
-class SeqnoLosses(SeqnoLoss[Ints], StructRows[SeqnoLoss]):
+class SeqnoLosses(SeqnoLoss[IntArray], StructRows[SeqnoLoss]):
     """The losses of a reading."""
 
 
@@ -368,7 +369,7 @@ class OsoSeqno(Struct[T]):
     seqno: T = number("The seqno, biased.")
 
 
-class OsoSeqnos(OsoSeqno[Ints], StructRows[OsoSeqno]):
+class OsoSeqnos(OsoSeqno[IntArray], StructRows[OsoSeqno]):
     """Seqnos of OSO snapshots that the tracker has not taken over yet."""
 
 
@@ -381,7 +382,7 @@ class Turn(Struct[T]):
     after: T = number("Direction of the producer's messages from there on.")
 
 
-class Turns(Turn[Ints], StructRows[Turn]):
+class Turns(Turn[IntArray], StructRows[Turn]):
     """The turns of the latest batch."""
 
 
@@ -392,7 +393,7 @@ class Question(Struct[T]):
     stream: T = number("The stream.", of="streams")
 
 
-class Questions(Question[Ints], StructRows[Question]):
+class Questions(Question[IntArray], StructRows[Question]):
     """The stream requests of a reading, in order of their rows."""
 
 
@@ -407,7 +408,7 @@ class EarlyAnswer(Struct[T]):
     place: MessageRow[T] = nested(MessageRow, "The answer.")
 
 
-class EarlyAnswers(EarlyAnswer[Ints], StructRows[EarlyAnswer]):
+class EarlyAnswers(EarlyAnswer[IntArray], StructRows[EarlyAnswer]):
     """The latest early answers: answer number n is in row n modulo the number of rows."""
 
 

@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.structs import Struct, StructRows
 
-Table = npt.NDArray[np.int64]
 T = TypeVar("T")
 RecordRows = TypeVar("RecordRows", bound=StructRows[Any])
 
 
-def renumbered(values: Table, numbers: Table) -> Table:
+def renumbered(values: IntArray, numbers: IntArray) -> IntArray:
     """Returns ``values``, which are numbers of records, with the new numbers that ``numbers`` has for them; -1 and other values stay."""
     counts = (values >= 0) & (values < len(numbers))
     if not len(numbers):
@@ -27,14 +27,14 @@ def renumbered(values: Table, numbers: Table) -> Table:
     return np.where(counts, numbers[np.where(counts, values, 0)], values)
 
 
-def renumbered_rows(table: RecordRows, numbers: Mapping[str, Table]) -> RecordRows:
+def renumbered_rows(table: RecordRows, numbers: Mapping[str, IntArray]) -> RecordRows:
     """Returns a copy of the records whose fields that hold numbers of other tables have the new ``numbers`` of those tables."""
     table = type(table)(table.array.copy())
     _renumber(table, table.array, numbers)
     return table
 
 
-def _renumber(struct: type[Struct[Any]] | StructRows[Any], array: npt.NDArray[np.void], numbers: Mapping[str, Table]) -> None:
+def _renumber(struct: type[Struct[Any]] | StructRows[Any], array: npt.NDArray[np.void], numbers: Mapping[str, IntArray]) -> None:
     for name, field in struct.fields.items():
         if field.struct is not None:
             _renumber(field.struct, array[name], numbers)
@@ -42,7 +42,7 @@ def _renumber(struct: type[Struct[Any]] | StructRows[Any], array: npt.NDArray[np
             array[name] = renumbered(array[name], numbers[field.of])
 
 
-def by_connection(mappings: Iterable[Mapping[int, T]], connections: Sequence[Table]) -> dict[int, T]:
+def by_connection(mappings: Iterable[Mapping[int, T]], connections: Sequence[IntArray]) -> dict[int, T]:
     """Joins what is known of each connection, in order of the new numbers; ``connections``: by part, the new number by old number."""
     pairs = zip(mappings, connections, strict=True)
     return dict(
@@ -53,7 +53,7 @@ def by_connection(mappings: Iterable[Mapping[int, T]], connections: Sequence[Tab
     )
 
 
-def in_order(keys: Sequence[Table]) -> list[Table]:
+def in_order(keys: Sequence[IntArray]) -> list[IntArray]:
     """Returns, for each list, the place of every element in one list of all that is sorted by key; equal keys keep their order."""
     sizes = [len(key_column) for key_column in keys]
     order = np.argsort(np.concatenate([np.empty(0, dtype=np.int64), *keys]), kind="stable")
@@ -62,7 +62,7 @@ def in_order(keys: Sequence[Table]) -> list[Table]:
     return np.split(positions, np.cumsum(sizes)[:-1]) if sizes else []
 
 
-def without_repeats(lists: Sequence[Sequence[bytes]]) -> tuple[list[bytes], list[Table]]:
+def without_repeats(lists: Sequence[Sequence[bytes]]) -> tuple[list[bytes], list[IntArray]]:
     """Returns all different elements of the lists, once each, and for each list the numbers of its elements among them."""
     number_of: dict[bytes, int] = {}
     numbers = [np.array([number_of.setdefault(text, len(number_of)) for text in texts], dtype=np.int64) for texts in lists]

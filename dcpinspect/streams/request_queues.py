@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.kernel import inline, kernel
-from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, Tables, number
+from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, number
 
 IGNORE, ASKS, TELLS, ANSWERS, CONTINUES = range(5)
 """What a message means to this kernel: nothing, a request, a request without a success answer, a response, one of several responses."""
@@ -23,7 +24,7 @@ class Slot(Struct[T]):
     last: T = number("The last of them.", of="waiting")
 
 
-class Slots(Slot[Ints], StructRows[Slot]):
+class Slots(Slot[IntArray], StructRows[Slot]):
     """The slots: a hash table with open addressing."""
 
 
@@ -43,7 +44,7 @@ class WaitingRequest(Struct[T]):
     newer: T = number("The one behind it.", of="waiting")
 
 
-class WaitingRequests(WaitingRequest[Ints], StructRows[WaitingRequest]):
+class WaitingRequests(WaitingRequest[IntArray], StructRows[WaitingRequest]):
     """The requests that wait for an answer."""
 
 
@@ -60,29 +61,29 @@ class WaitingCounts(Struct[T]):
 class PairTables(Tables):
     """The tables that the kernel works on. Columns of a batch are used as they are: a table of them would be a copy."""
 
-    key: Ints
+    key: IntArray
     """Key of each message's request, as in ``Slot``."""
-    flow: Ints
+    flow: IntArray
     """Number of each message's direction."""
-    after_loss: Ints
+    after_loss: IntArray
     """Whether bytes before the message could not be read."""
-    opaque: Ints
-    meaning: Ints
+    opaque: IntArray
+    meaning: IntArray
     """What each message means: IGNORE and those after it."""
-    row: Ints
-    offset: Ints
-    time: Ints
-    vbucket: Ints
-    request_row: Ints
+    row: IntArray
+    offset: IntArray
+    time: IntArray
+    vbucket: IntArray
+    request_row: IntArray
     """Row of the request that each message answers, -1 for none. The kernel writes this column and the next three."""
-    request_offset: Ints
-    request_time: Ints
-    request_vbucket: Ints
+    request_offset: IntArray
+    request_time: IntArray
+    request_vbucket: IntArray
     slots: Slots
     waiting: WaitingRequests
-    times: Ints
+    times: IntArray
     """The latest time seen of each direction; the directions of connection n are at 2 n and 2 n + 1."""
-    lost: Ints
+    lost: IntArray
     """By direction: one more than the requests queued when bytes of it were last lost; 0 if nothing is missing.
 
     In a flood there are millions of connections without a loss; memory that was never written takes no room.

@@ -16,11 +16,10 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.arrays import grown, only
+from dcpinspect.arrays import BoolArray, IntArray, grown, only
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask, NumberColumn, RowNumbers
+from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.protocol.opcodes import Opcode, Trait
@@ -80,7 +79,7 @@ class Requests:
         tables.counts = WaitingCounts.one()
         tables.seed = int.from_bytes(os.urandom(4))
 
-    def begin(self, connections: RowNumbers, are_known: Mask) -> None:
+    def begin(self, connections: RowNumbers, are_known: BoolArray) -> None:
         """Adds connections. ``are_known``: nothing was said on them before the capture began. Call this before their messages."""
         self._make_room(int(connections.max(initial=0)))
         lost = self._tables.lost.reshape(-1, 2)
@@ -93,7 +92,7 @@ class Requests:
         ways = ways[~np.isin(ways >> 1, list(connections))]
         tables.times, tables.lost = only(tables.times, ways), only(tables.lost, ways)
 
-    def pair(self, decoded: Decoded, origins: Origins, row: RowNumbers, after_loss: Mask) -> RequestOfMessage:
+    def pair(self, decoded: Decoded, origins: Origins, row: RowNumbers, after_loss: BoolArray) -> RequestOfMessage:
         """Returns the request of every response; call this with the batches of a reading in order.
 
         ``after_loss``: messages before which bytes of their direction could not be read.
@@ -127,7 +126,7 @@ class Requests:
             tables.lost[ways] = lost[ways]
 
 
-def _meaning(decoded: Decoded) -> npt.NDArray[np.int64]:
+def _meaning(decoded: Decoded) -> IntArray:
     opcode = decoded.opcode
     silent = SILENT[opcode] & ~decoded.is_server
     flags = decoded.numbers.get("snapshot_type")

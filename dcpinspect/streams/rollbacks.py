@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask, NumberColumn
+from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.streams import words as w
@@ -21,8 +21,6 @@ from dcpinspect.streams.records import FILE_SHIFT, LEAST, UNREAD_SEQNO, Snapshot
 from dcpinspect.streams.rollback import Explanation, RequestedRange, VbucketFacts, explain_rollback
 from dcpinspect.streams.state import unbiased
 from dcpinspect.tables.record_tables import ColumnValues, Records
-
-Table = npt.NDArray[np.int64]
 
 _MASK = 2**64 - 1
 BACK = 16
@@ -90,7 +88,7 @@ class Rollbacks:
         snapshot = None if to is None else self._resumable(number, to, explanation.resume_uuid, log)
         return Rollback(request, to, explanation, log, seen, snapshot)
 
-    def _look(self, is_wanted: Mask) -> None:
+    def _look(self, is_wanted: BoolArray) -> None:
         """Collects what the capture shows of vbuckets of servers: purge seqnos, and how far each branch goes. ``is_wanted``: by stream."""
         streams, snapshots = self._streams, self._snapshots
         markers = snapshots[is_wanted[snapshots.stream] & (snapshots.layout > UPR_LAYOUT)]

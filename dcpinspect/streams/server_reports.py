@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, nested, number
+from dcpinspect.arrays import IntArray
+from dcpinspect.kernels.structs import Struct, StructRows, T, nested, number
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams.records import LEAST, MessageRow
 
@@ -153,7 +154,7 @@ class ReportRow(Struct[T]):
     place: MessageRow[T] = nested(MessageRow, "The answer.")
 
 
-class Reports(ReportRow[Ints], StructRows[ReportRow]):
+class Reports(ReportRow[IntArray], StructRows[ReportRow]):
     """Everything that servers said of vbuckets outside of streams, except for ``NotPersisted``."""
 
     @staticmethod

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from dcpinspect.kernels.structs import Ints
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol import versions
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
@@ -177,7 +177,7 @@ def place_of(batch: MessageBatch, row: int) -> At:
 
 
 def put_places(
-    place_table: MessageRow[Ints], batch: MessageBatch, rows: RowNumbers | slice, indices: RowNumbers | slice = slice(None)
+    place_table: MessageRow[IntArray], batch: MessageBatch, rows: RowNumbers | slice, indices: RowNumbers | slice = slice(None)
 ) -> None:
     """Writes where messages stand into a column of places; ``indices``: the rows of the column."""
     place_table.row[indices], place_table.offset[indices], place_table.time[indices] = (
@@ -188,7 +188,7 @@ def put_places(
     place_table.frame[indices] = (batch.last_file[rows] << FILE_SHIFT) | batch.last_frame[rows]
 
 
-def readable(batch: MessageBatch) -> Mask:
+def readable(batch: MessageBatch) -> BoolArray:
     """Returns a mask of the messages that were captured whole."""
     is_readable = np.ones(len(batch), dtype=np.bool_)
     is_readable[batch.missing.row] = False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.protocol.column_types import Mask, NumberColumn
+from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import CHECKPOINT, DISK, FROM_LATEST, MEMORY, SNAPSHOT_FLAGS
 from dcpinspect.streams import words as w
@@ -16,12 +16,10 @@ from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED, CUT, INCOMPLETE, NOT_KNOWN, OPEN, SNAPSHOT_STATES
 from dcpinspect.tables.record_tables import ColumnValues, Records, Worded
 
-Table = npt.NDArray[np.int64]
-
 _MEMORY_1, _MEMORY_2, _MEMORY_3, _DISK_1, _DISK_LATER, _DISK_3, _IRREGULAR, _UNKNOWN = range(8)
 
 
-def conventions(snapshots: Snapshots, streams: Streams, is_blind: Mask) -> Table:
+def conventions(snapshots: Snapshots, streams: Streams, is_blind: BoolArray) -> IntArray:
     """Returns the number of each marker's convention; -1 for OSO snapshots, which have none. ``is_blind``: as in ``snapshot_records``.
 
     Memory snapshots start at the requested position (1), at the first seqno of their checkpoint (2), or with the event that follows (3).
@@ -60,7 +58,7 @@ def conventions(snapshots: Snapshots, streams: Streams, is_blind: Mask) -> Table
     return np.asarray(conventions_found, dtype=np.int64)
 
 
-def states(snapshots: Snapshots, *, is_over: Mask, is_lost: Mask, is_replica: Mask, is_known: Mask) -> Table:
+def states(snapshots: Snapshots, *, is_over: BoolArray, is_lost: BoolArray, is_replica: BoolArray, is_known: BoolArray) -> IntArray:
     """Returns the state of every snapshot.
 
     The masks have one element for each stream. ``is_over``: the stream is over. ``is_lost``: something after its latest message was lost.
@@ -80,7 +78,7 @@ def states(snapshots: Snapshots, *, is_over: Mask, is_lost: Mask, is_replica: Ma
     return final_states
 
 
-def types(snapshots: Snapshots) -> Table:
+def types(snapshots: Snapshots) -> IntArray:
     """Returns the number of every snapshot's type."""
     flags = snapshots.flags
     is_disk, is_memory = (flags & DISK) != 0, ((flags & MEMORY) != 0) | (flags == 0)
@@ -89,16 +87,16 @@ def types(snapshots: Snapshots) -> Table:
     return np.where(layout == OSO_LAYOUT, 2, np.where(layout == UPR_LAYOUT, 3, snapshot_types))
 
 
-def _until(snapshots: Snapshots, streams: Streams) -> npt.NDArray[np.int64]:
+def _until(snapshots: Snapshots, streams: Streams) -> IntArray:
     """Returns when the next snapshot of the same stream began; for a stream's last snapshot, when the stream's latest message came."""
     in_order = np.lexsort((snapshots.place.row, snapshots.stream))
-    until: npt.NDArray[np.int64] = np.maximum(streams.latest.time[snapshots.stream], snapshots.place.time)
+    until: IntArray = np.maximum(streams.latest.time[snapshots.stream], snapshots.place.time)
     is_followed = np.diff(snapshots.stream[in_order]) == 0
     until[in_order[:-1][is_followed]] = snapshots.place.time[in_order[1:][is_followed]]
     return until
 
 
-def snapshot_records(snapshots: Snapshots, streams: Streams, state: Table, is_blind: Mask) -> Records:
+def snapshot_records(snapshots: Snapshots, streams: Streams, state: IntArray, is_blind: BoolArray) -> Records:
     """Returns the table of snapshots.
 
     ``state``: as from ``states``. ``is_blind``: streams whose consumer may have asked for another stream in bytes that were not captured.

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.kernels.kernel import inline
-from dcpinspect.kernels.structs import Ints, StructRows, Tables
-from dcpinspect.protocol.column_types import Mask
+from dcpinspect.kernels.structs import StructRows, Tables
 from dcpinspect.streams.followers import Portable
 from dcpinspect.streams.records import (
     Anomalies,
@@ -71,11 +71,11 @@ class Known(NamedTuple):
 class NewNumbers(NamedTuple):
     """New numbers of the records of one reading, by their old numbers, once the reading is joined with others."""
 
-    connections: Ints
+    connections: IntArray
     """By number of the connection, which counts from 1; the first element is 0."""
-    streams: Ints
-    snapshots: Ints
-    losses: Ints
+    streams: IntArray
+    snapshots: IntArray
+    losses: IntArray
 
 
 class ReadingState(Tables, Portable):
@@ -88,7 +88,7 @@ class ReadingState(Tables, Portable):
     holes: CaptureHoles
     extras: Extras
     connections: ConnectionRows
-    slots: Ints
+    slots: IntArray
     """Number of the key in each slot, by hash; -1 for none."""
     keys: Keys
     streams: Streams
@@ -120,7 +120,7 @@ class ReadingState(Tables, Portable):
         self.messages = messages
         self.requests, self.answers, self.markers, self.holes, self.extras = details
 
-    def meet(self, numbers: Ints, are_known: Ints) -> None:
+    def meet(self, numbers: IntArray, are_known: IntArray) -> None:
         """Adds connections; ``are_known``: 1 for each whose beginning was captured, else 0."""
         most = int(numbers.max(initial=0))
         if most >= len(self.connections):
@@ -130,7 +130,7 @@ class ReadingState(Tables, Portable):
         met.end_on_close = met.oso = met.history = met.window = are_known - 1
         self.connections[numbers] = met
 
-    def _move_connections(self, rows: int, numbers: Mapping[str, Ints]) -> None:
+    def _move_connections(self, rows: int, numbers: Mapping[str, IntArray]) -> None:
         """Moves the connections to a table with so many rows; rows of connections that were not met take no memory.
 
         ``numbers``: new numbers of the rows of other tables, by table.
@@ -139,7 +139,7 @@ class ReadingState(Tables, Portable):
         table[met] = renumbered_rows(self.connections[met], numbers)
         self.connections = table
 
-    def producers(self, connection: Ints, row: Ints) -> Ints:
+    def producers(self, connection: IntArray, row: IntArray) -> IntArray:
         """Returns the direction of the producer's messages, or -1, as it was known at messages of the latest batch.
 
         ``connection`` and ``row`` have one element for each message. What the message itself shows counts.
@@ -157,7 +157,7 @@ class ReadingState(Tables, Portable):
         producers = np.where(turns.connection[later] == connection, turns.before[later], producers)
         return np.where(past > first, turns.after[past - 1], producers)
 
-    def unmet(self, connections: Ints) -> Ints:
+    def unmet(self, connections: IntArray) -> IntArray:
         """Returns the numbers among ``connections`` that were not met yet, without repeats."""
         is_met = self.connections.is_met
         is_new = is_met[np.minimum(connections, len(is_met) - 1)] == 0 if len(is_met) else np.ones(len(connections), dtype=np.bool_)
@@ -181,7 +181,7 @@ class ReadingState(Tables, Portable):
             grown[: len(table)] = table
             setattr(self, name, grown)
 
-    def leave(self, staying: Mapping[str, Mask]) -> dict[str, Ints]:
+    def leave(self, staying: Mapping[str, BoolArray]) -> dict[str, IntArray]:
         """Keeps some rows of tables, by name of the table. Returns by table the new number of each row, -1 for rows that left.
 
         What the latest batch says of these tables holds no longer. If keys leave, the caller has to fill the slots anew.
@@ -200,7 +200,7 @@ class ReadingState(Tables, Portable):
         self._move_connections(len(self.connections), numbers)
         return numbers
 
-    def unmeet(self, connections: Ints) -> None:
+    def unmeet(self, connections: IntArray) -> None:
         """Marks connections as over; the memory of their rows is free once something leaves the tables."""
         self.connections.is_met[connections[connections < len(self.connections)]] = 0
 
@@ -230,7 +230,7 @@ class ReadingState(Tables, Portable):
 
     @classmethod
     def joined(
-        cls, readings: Sequence[ReadingState], connections: Sequence[Ints], filters: Sequence[Ints], logs: Sequence[Ints]
+        cls, readings: Sequence[ReadingState], connections: Sequence[IntArray], filters: Sequence[IntArray], logs: Sequence[IntArray]
     ) -> tuple[Self, list[NewNumbers]]:
         """Joins the tables of readings of different connections to the tables of one reading of all.
 
@@ -303,11 +303,11 @@ def has_room(state: ReadingState) -> bool:
     )
 
 
-def biased(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def biased(values: npt.NDArray[Any]) -> IntArray:
     """Returns seqnos in biased form, as kernels use them."""
     return (values.astype(np.uint64, copy=False) ^ np.uint64(1 << 63)).view(np.int64)
 
 
-def unbiased(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+def unbiased(values: IntArray) -> npt.NDArray[np.uint64]:
     """Returns biased seqnos as the seqnos that were sent."""
     return np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(1 << 63)

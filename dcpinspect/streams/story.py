@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask, NumberColumn
+from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.streams.items import Items, VbucketItems
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.tables import Tables
@@ -32,12 +33,12 @@ class Bars:
     """First and last seqno that the marker promised. For an OSO snapshot or a marker without range: first and last seqno that came."""
     received: Seqnos
     """Greatest seqno that came; ``last`` if the snapshot is complete. If none came, one less than ``first``, or 0."""
-    type: npt.NDArray[np.int64]
+    type: IntArray
     """Number of the type in ``words.SNAPSHOT_TYPES``."""
-    has_history: Mask
-    row: npt.NDArray[np.int64]
+    has_history: BoolArray
+    row: IntArray
     """Row of the marker; ``time``: its time in nanoseconds since 1970."""
-    time: npt.NDArray[np.int64]
+    time: IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,55 +56,53 @@ class StreamStory:
     after: Seqnos
     """Last seqno before each gap; ``before``: first seqno behind it."""
     before: Seqnos
-    cause: npt.NDArray[np.int64]
+    cause: IntArray
     """Number of each gap's cause in ``words.CAUSES``."""
     item_first: Seqnos
     """First and last seqno of each entry. An entry is one event, or several events between two seqnos."""
     item_last: Seqnos
-    item_count: npt.NDArray[np.int64]
-    item_row: npt.NDArray[np.int64]
+    item_count: IntArray
+    item_row: IntArray
     """Row of each entry's first event; the rows rise, unless entries are of several events."""
-    item_time: npt.NDArray[np.int64]
+    item_time: IntArray
     """Time of each entry's earliest event, in nanoseconds since 1970; ``item_until``: time of its latest event."""
-    item_until: npt.NDArray[np.int64]
+    item_until: IntArray
 
     @property
-    def gap_rows(self) -> npt.NDArray[np.int64]:
+    def gap_rows(self) -> IntArray:
         """The last row that shows each gap."""
         return np.array([rows[-1] for rows in self.gaps.values("rows")], dtype=np.int64)
 
-    def times_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def times_of(self, rows: IntArray) -> IntArray:
         """Returns times of rows of the stream, in nanoseconds since 1970. For a row that is neither marker nor event, the last known time
         before."""
         return self._of_rows(rows, self.stream["first_time"], self.bars.time, self.item_time)
 
-    def seqnos_of(self, rows: npt.NDArray[np.int64]) -> Seqnos:
+    def seqnos_of(self, rows: IntArray) -> Seqnos:
         """Returns the seqno at which to show rows: an event at its own, a marker at its first, anything else at the last one before."""
         start = self.stream["requested_start"]
         begin = start if start is not None else self.stream["first_seqno"] or 0
         return self._of_rows(rows, begin, self.bars.first.view(np.int64), self.item_first.view(np.int64)).view(np.uint64)
 
-    def _of_rows(
-        self, rows: npt.NDArray[np.int64], first: int, markers: npt.NDArray[np.int64], items: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
+    def _of_rows(self, rows: IntArray, first: int, markers: IntArray, items: IntArray) -> IntArray:
         """Returns the value of the latest known row up to each of these rows; ``first`` for rows before all known ones."""
         event_rows = np.concatenate((self.bars.row, self.item_row))
         values = np.concatenate((markers, items))
         order = np.argsort(event_rows, kind="stable")
         positions = np.searchsorted(event_rows[order], rows, side="right") - 1
         begin = np.uint64(first).view(np.int64)
-        stream_numbers: npt.NDArray[np.int64] = (
+        stream_numbers: IntArray = (
             np.where(positions >= 0, values[order][np.maximum(positions, 0)], begin) if len(event_rows) else np.full(len(rows), begin)
         )
         return stream_numbers
 
-    def last_before(self, rows: npt.NDArray[np.int64], otherwise: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def last_before(self, rows: IntArray, otherwise: IntArray) -> IntArray:
         """Returns the time of the latest event before each row, in nanoseconds since 1970; ``otherwise`` where there is none."""
         if not len(self.item_row):
             return otherwise
         order = np.argsort(self.item_row, kind="stable")
         positions = np.searchsorted(self.item_row[order], rows) - 1
-        last_seqnos: npt.NDArray[np.int64] = np.where(positions >= 0, self.item_until[order][np.maximum(positions, 0)], otherwise)
+        last_seqnos: IntArray = np.where(positions >= 0, self.item_until[order][np.maximum(positions, 0)], otherwise)
         return last_seqnos
 
     @property
@@ -187,14 +186,14 @@ def _keys(records: Records) -> list[tuple[int, int, int]]:
     return list(zip(records.values("connection"), sids, records.values("stream"), strict=True))
 
 
-def _by_stream(records: Records) -> dict[tuple[int, int, int], npt.NDArray[np.int64]]:
+def _by_stream(records: Records) -> dict[tuple[int, int, int], IntArray]:
     indices: dict[tuple[int, int, int], list[int]] = {}
     for index, key in enumerate(_keys(records)):
         indices.setdefault(key, []).append(index)
     return {key: np.array(numbers, dtype=np.int64) for key, numbers in indices.items()}
 
 
-def _streams_of(entries: Items, rows: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.int64]:
+def _streams_of(entries: Items, rows: Sequence[Mapping[str, Any]]) -> IntArray:
     """Returns the number of the stream that each entry belongs to: the latest one opened by then that received anything; -1 for none."""
     stream_numbers = np.full(len(entries), -1, dtype=np.int64)
     pairs = sorted({(row["connection"], -1 if row["sid"] is None else row["sid"]) for row in rows})
@@ -212,13 +211,13 @@ def _streams_of(entries: Items, rows: Sequence[Mapping[str, Any]]) -> npt.NDArra
     return stream_numbers
 
 
-def _numbers(records: Records, name: str) -> tuple[Seqnos, Mask]:
+def _numbers(records: Records, name: str) -> tuple[Seqnos, BoolArray]:
     column = records.columns[name]
     assert isinstance(column, NumberColumn)
     return column.values.astype(np.uint64), column.known
 
 
-def _codes(records: Records, name: str) -> npt.NDArray[np.int64]:
+def _codes(records: Records, name: str) -> IntArray:
     column = records.columns[name]
     assert isinstance(column, Worded)
     return column.codes

@@ -6,11 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.streams.connections import Flow
 from dcpinspect.streams.copies import Copy
 from dcpinspect.streams.failover_logs import FailoverLogs
@@ -22,8 +19,6 @@ from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.visibility import Visibility
 from dcpinspect.streams.waits import Waits
 from dcpinspect.tables.record_tables import Records
-
-Table = npt.NDArray[np.int64]
 
 NAMES = ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")
 """Names of the tables that SQL can ask for."""
@@ -47,11 +42,11 @@ class Seen:
     """The waits from which verdicts of streams are computed."""
     gaps: ExplainedGaps
     """The gaps and their causes, from which the table of gaps is made."""
-    gap_counts: Table
+    gap_counts: IntArray
     """Number of gaps of each cause for every stream: one row for each stream, as ``State`` numbers streams, one column for each cause."""
-    replicas: Mask
+    replicas: BoolArray
     """True for streams of vbuckets that their server has as a replica."""
-    snapshot_states: Table
+    snapshot_states: IntArray
     """The state of every snapshot, by number of the snapshot."""
 
 

@@ -14,9 +14,8 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.protocol.column_types import Mask
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.protocol.flags import SKIP_DELETES
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.connections import RUNNING, clients_of, connection_records, flow_of, replica_streams
@@ -55,8 +54,6 @@ from dcpinspect.streams.whole_reading import OfWhole
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.record_tables import Worded
 
-Table = npt.NDArray[np.int64]
-
 ROUNDS = 16
 """The greatest number of times that captures are read again to compare streams."""
 MOST_STREAMS = 10_000
@@ -66,7 +63,7 @@ _CROWD = 4
 _AFTER_ALL = np.iinfo(np.int64).max
 
 
-GapJudge = Callable[[Table, Streams, Table], Mask]
+GapJudge = Callable[[IntArray, Streams, IntArray], BoolArray]
 
 
 class Tracker(Portable):
@@ -87,7 +84,7 @@ class Tracker(Portable):
         """Number of the latest finished streams that stay in the tables of a reading without end."""
         self._is_endless = self._is_due = self._is_over = False
         self._left = Left()
-        self._spans: Table = np.zeros((0, 2), dtype=np.int64)
+        self._spans: IntArray = np.zeros((0, 2), dtype=np.int64)
         """One row for each stream, once gaps were set apart: the seqnos that enclose all gaps of which another stream may tell."""
         self._stayed: Sequence[int] = (0, 0, 0)  # counts of snapshots, gaps and losses when some last left the tables.
         self._compared = 0  # vbuckets below this one were
@@ -103,7 +100,7 @@ class Tracker(Portable):
         self.copies = Copies()
         self.counts_copies = chosen.copies
         """Whether tables and findings also tell of connections that show what another one shows."""
-        self.kept: Table | None = None
+        self.kept: IntArray | None = None
         """What ``counted`` leaves out is missing here; the numbers that the streams had."""
         self._view: tuple[Collection[int], Tracker] | None = None
         self._columns = MessageColumns(self.conversation)
@@ -112,7 +109,7 @@ class Tracker(Portable):
         """The tables made last; None as soon as newer messages were taken."""
 
     @classmethod
-    def joined(cls, readings: Sequence[Tracker], connections: Sequence[Table]) -> tuple[Self, list[NewNumbers]]:
+    def joined(cls, readings: Sequence[Tracker], connections: Sequence[IntArray]) -> tuple[Self, list[NewNumbers]]:
         """Joins the trackers of readings of different connections to the tracker of one reading of all connections.
 
         ``connections``: for each reading, the new numbers of its connections. Returns the whole tracker, which must not be fed, and for
@@ -296,7 +293,7 @@ class Tracker(Portable):
             comparisons = self._with_told(disputes.settled(found_events, self._subscriptions(disputes, tables.streams)))
         return ExplainedGaps(tables, extras, cause, comparisons, facts, self.conversation.sessions)
 
-    def _amounts(self, gaps: ExplainedGaps) -> tuple[Table, Amounts]:
+    def _amounts(self, gaps: ExplainedGaps) -> tuple[IntArray, Amounts]:
         """Returns the snapshots of each stream, and its gaps by cause, with those that have left."""
         tables = self.state.known
         count = len(tables.streams)
@@ -359,7 +356,7 @@ class Tracker(Portable):
         counts = self.state.counts
         return counts.snapshots, counts.gaps, counts.losses
 
-    def set_apart(self, but: Mask | None = None) -> None:
+    def set_apart(self, but: BoolArray | None = None) -> None:
         """Lets snapshots and gaps leave that are over and can be part of no finding.
 
         Streams and vbuckets still count them, and ``OfWhole`` helps to make their tables. Call this once all messages were taken, on a
@@ -369,12 +366,12 @@ class Tracker(Portable):
         self._leave(_AFTER_ALL, _AFTER_ALL, but)
 
     @property
-    def gap_bounds(self) -> Table:
+    def gap_bounds(self) -> IntArray:
         """Stream, seqno before, seqno behind and cause of every gap: enough to tell which gaps are in dispute."""
         every, cause = self._every_gap()
         return np.column_stack((every.stream, every.after, every.before, cause))
 
-    def wanting(self, judge: GapJudge) -> Mask:
+    def wanting(self, judge: GapJudge) -> BoolArray:
         """Returns a mask of streams that have to be compared with each other because of gaps and snapshots that were set apart.
 
         ``judge``: gets streams that may have gaps in dispute (their numbers, their rows, the branch of each), and returns a mask of those
@@ -389,7 +386,7 @@ class Tracker(Portable):
             mask[numbers] = judge(numbers, some, branches[numbers])
         return mask
 
-    def _leave(self, row: int, most: int, but: Mask | None = None) -> None:
+    def _leave(self, row: int, most: int, but: BoolArray | None = None) -> None:
         """Lets snapshots, gaps and losses that are over leave the tables.
 
         ``row``: row of the next message. ``most``: as in ``leaving``. ``but``: as in ``set_apart``.
@@ -414,7 +411,7 @@ class Tracker(Portable):
         self._stayed = self._bulk
         self._is_due = False
 
-    def _every_gap(self) -> tuple[Gaps, Table]:
+    def _every_gap(self) -> tuple[Gaps, IntArray]:
         """Returns all gaps, those inside OSO snapshots last, and for each the cause that its own stream shows; no other stream is asked."""
         _, streams, snapshots, gaps, _ = self.state.known
         gap_causes = causes(gaps, snapshots, self._facts(streams))
@@ -447,7 +444,7 @@ class Tracker(Portable):
         connections_of, vbuckets = other_streams.connection.tolist(), other_streams.vbucket.tolist()
         return {*zip(connections_of, vbuckets, strict=True), *((number, None) for number in connections_of)}
 
-    def _drop(self, streams: Mask, connections: Table, other_masks: Mapping[str, Mask] = MappingProxyType({})) -> None:
+    def _drop(self, streams: BoolArray, connections: IntArray, other_masks: Mapping[str, BoolArray] = MappingProxyType({})) -> None:
         """Drops connections, and keeps of all streams only some, with all that was on them.
 
         ``streams``: a mask of those that stay. ``other_masks``: masks of other things, by name.
@@ -472,7 +469,7 @@ class Tracker(Portable):
         refill_slots(state)
         self.conversation.leave(connections)
 
-    def _take_leave(self, staying: dict[str, Mask], gaps: Table, unordered: Table) -> None:
+    def _take_leave(self, staying: dict[str, BoolArray], gaps: IntArray, unordered: IntArray) -> None:
         """Keeps only some rows of the kernel's tables.
 
         ``staying``: masks by table. ``gaps`` and ``unordered``: old numbers, in ``_told``, of the gaps that stay.
@@ -518,7 +515,7 @@ class Tracker(Portable):
             **{gap: comparisons[gap].or_rather(tale) if gap in comparisons else tale for gap, tale in self._told.items()},
         }
 
-    def _branches(self, streams: Streams) -> Table:
+    def _branches(self, streams: Streams) -> IntArray:
         """Returns the newest uuid that the server named for each stream; 0 where it named none."""
         return Branches.of(self.conversation.logs).newest[streams.log]
 
@@ -552,7 +549,7 @@ class Tracker(Portable):
         lacks_history = of_whole.lacks_history if of_whole else self.lacks_history()[owner]
         return StreamFacts(is_asked | bare[owner], is_opened[owner] | bare[owner], has_filter, skips[owner], lacks_history)
 
-    def lacks_history(self) -> npt.NDArray[np.bool_]:
+    def lacks_history(self) -> BoolArray:
         """Returns a mask by number of the connection: connections to a bucket of which some known collection keeps no history."""
         mask = np.zeros(len(self.state.connections), dtype=np.bool_)
         sessions = self.conversation.sessions

@@ -6,15 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.protocol.column_types import Mask
+from dcpinspect.arrays import BoolArray
 from dcpinspect.streams.records import CUT_VALUE, Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.visibility import Visibility
-
-Table = npt.NDArray[np.int64]
 
 _STREAM_IDS = "enable_stream_id"
 
@@ -31,7 +28,7 @@ class UnreadRequests:
         clients: Mapping[int, str],
     ) -> None:
         """``clients``: name of the consumer of each connection."""
-        self.streams: Mask = (streams.request.filter == CUT_VALUE) & (streams.markers == 0) & (streams.seen == 0)
+        self.streams: BoolArray = (streams.request.filter == CUT_VALUE) & (streams.markers == 0) & (streams.seen == 0)
         """Streams whose stream-id may be in the missing part of their request, and on which no message came that shows it."""
         for number in np.unique(streams.connection[self.streams]).tolist():
             if number in links and _has_no_ids(sight, number, sessions.get(number) or Session()):

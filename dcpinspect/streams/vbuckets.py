@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.column_types import Mask, NumberColumn
+from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
 from dcpinspect.streams.gaps import Amounts, whole
@@ -19,11 +20,9 @@ from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.streams.waits import Waits
 from dcpinspect.tables.record_tables import ColumnValues, Made, Records, Worded, counted
 
-Table = npt.NDArray[np.int64]
-
 
 def vbucket_records(
-    tables: Known, verdicts: Table, amounts: tuple[Table, Amounts], clients: Mapping[int, str], reports: Reports, waits: Waits
+    tables: Known, verdicts: IntArray, amounts: tuple[IntArray, Amounts], clients: Mapping[int, str], reports: Reports, waits: Waits
 ) -> Records:
     """Returns the table of vbuckets.
 
@@ -46,7 +45,7 @@ def vbucket_records(
     last = np.maximum.reduceat(np.where(has_any, stream_indices, 0), begin)
     received = np.logical_or.reduceat(has_any, begin)
 
-    def total(values: Table | Mask) -> NumberColumn:
+    def total(values: IntArray | BoolArray) -> NumberColumn:
         return NumberColumn(np.add.reduceat(values.astype(np.int64), begin))
 
     def by_cause(counts: npt.NDArray[Any]) -> Made:
@@ -84,7 +83,7 @@ def vbucket_records(
     return Records(VBUCKETS, columns, len(groups), file=streams.opened.frame[numbers[begin]] >> FILE_SHIFT)
 
 
-def _connections(groups: Groups, connection: Table) -> Worded:
+def _connections(groups: Groups, connection: IntArray) -> Worded:
     """Returns the connections of each vbucket; most vbuckets have one."""
     pairs = np.unique(np.column_stack((groups.of[groups.rows], connection[groups.rows])), axis=0)
     owner, begin, count = np.unique(pairs[:, 0], return_index=True, return_counts=True)
@@ -97,7 +96,7 @@ def _connections(groups: Groups, connection: Table) -> Worded:
     return Worded(codes, words)
 
 
-def _high_seqnos(reports: Reports, names: NameNumbers, keys: Table) -> tuple[Table, Mask]:
+def _high_seqnos(reports: Reports, names: NameNumbers, keys: IntArray) -> tuple[IntArray, BoolArray]:
     """Returns the newest seqno, biased, that each client was told of each vbucket, and whether it was told one."""
     has_name = reports.connection < len(names.of)
     name_number = np.where(has_name, names.of[np.where(has_name, reports.connection, 0)], -1)

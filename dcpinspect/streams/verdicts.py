@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask, NumberColumn
+from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.protocol.statuses import status_name
@@ -25,8 +25,6 @@ from dcpinspect.streams.tcp_facts import Link
 from dcpinspect.streams.transitions import ACCEPTED, CLOSING, COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, OPEN, REQUESTED
 from dcpinspect.tables.record_tables import ColumnValues, Made, Records, Worded
 
-Table = npt.NDArray[np.int64]
-
 PATIENCE_NS = 2_000_000_000
 """Something absent is reported after this time, or after ten times the slowest answer seen before, if that is longer."""
 _LONG = 10**15
@@ -37,13 +35,13 @@ _LONG = 10**15
 class Ends:
     """What the end of each connection tells of the streams on it; every array has one element for each stream."""
 
-    is_closed: Mask
+    is_closed: BoolArray
     """Whether the stream's connection has ended."""
-    is_lost: Mask
+    is_lost: BoolArray
     """Whether something after the stream's latest message was not captured, up to the end of its connection or of the capture."""
-    is_starved: Mask
+    is_starved: BoolArray
     """Whether the window of the stream's connection is full."""
-    now: Table
+    now: IntArray
     """Time of the latest packet on the stream's connection."""
 
     @staticmethod
@@ -71,13 +69,13 @@ class Ends:
         return Ends(closed[number], lost, full[number], now[number])
 
 
-def is_over(streams: Streams, ends: Ends) -> Mask:
+def is_over(streams: Streams, ends: Ends) -> BoolArray:
     """Returns a mask of streams whose messages can no longer come."""
     state = streams.state
     return np.asarray(np.isin(state, (ENDED, DRAINING, LEFT)) | ends.is_closed, dtype=np.bool_)
 
 
-def answers(streams: Streams, ends: Ends) -> Table:
+def answers(streams: Streams, ends: Ends) -> IntArray:
     """Returns the number of each stream's answer. A request without one counts as unanswered if nothing could hide the answer."""
     answer_codes = streams.answer.copy()
     is_asked = (streams.request.form > 0) | (streams.request.filter == CUT_VALUE)
@@ -86,7 +84,7 @@ def answers(streams: Streams, ends: Ends) -> Table:
     return answer_codes
 
 
-def verdicts(streams: Streams, snapshots: Snapshots, answer: Table, ends: Ends, behind: Mask) -> Table:
+def verdicts(streams: Streams, snapshots: Snapshots, answer: IntArray, ends: Ends, behind: BoolArray) -> IntArray:
     """Returns the number of each stream's verdict; ``behind``: mask of streams that have waited for long, from ``waits``."""
     state, snapshot = streams.state, streams.snapshot
     table = snapshots if len(snapshots) else Snapshots.zeros(1)
@@ -125,7 +123,7 @@ def verdicts(streams: Streams, snapshots: Snapshots, answer: Table, ends: Ends, 
     return np.select(order, list(range(len(order))), default=fallback)
 
 
-def reasons(streams: Streams, verdict: Table, ends: Ends) -> Worded:
+def reasons(streams: Streams, verdict: IntArray, ends: Ends) -> Worded:
     """Returns why each stream ended; null if it did not end, or if nobody can know."""
     ended = w.STREAM_VERDICTS.index("ended")
     reason = streams.reason.copy()
@@ -155,7 +153,7 @@ def failover_entries(log: bytes) -> list[tuple[int, int]]:
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-def _logs_array(logs: Sequence[bytes], numbers: Table) -> Any:
+def _logs_array(logs: Sequence[bytes], numbers: IntArray) -> Any:
     """Returns failover logs by number, -1 for none, as an Arrow array."""
     import pyarrow as pa  # deferred: not everyone who tracks streams exports them
 
@@ -179,7 +177,7 @@ def _asked(streams: Streams, texts: StreamTexts) -> Worded:
 
 
 def stream_records(
-    streams: Streams, snapshots: Snapshots, amounts: tuple[Table, Amounts], texts: StreamTexts, ends: Ends, behind: Mask
+    streams: Streams, snapshots: Snapshots, amounts: tuple[IntArray, Amounts], texts: StreamTexts, ends: Ends, behind: BoolArray
 ) -> Records:
     """Returns the table of streams; ``amounts``: snapshots of each stream, and gaps of each stream; ``behind``: as in ``verdicts``."""
     snapshot_counts, gaps = amounts
@@ -232,7 +230,7 @@ def stream_records(
     return Records(STREAMS, columns, len(streams), file=streams.opened.frame >> FILE_SHIFT)
 
 
-def number_streams(streams: Streams) -> Table | None:
+def number_streams(streams: Streams) -> IntArray | None:
     """Returns the numbers of the streams in order of their first rows, or None if they are in this order.
 
     A request that is read late may open its stream, or prove to be the request of another stream, after the messages that followed it. On

@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dcpinspect.kernels.structs import Ints
-from dcpinspect.protocol.column_types import Mask
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.streams.record_numbers import BY_START, UPR_LAYOUT
 from dcpinspect.streams.records import GREATEST, LEAST, ConnectionRows, SeqnoLosses, Snapshots, Stream
 from dcpinspect.streams.room import MESSAGE, REQUEST, may_move
@@ -30,11 +29,11 @@ EVER = GREATEST
 class _Lost(NamedTuple):
     """The losses of a direction, in order."""
 
-    since_ns: Ints
+    since_ns: IntArray
     """The earliest time at which each loss may have begun."""
-    over_ns: Ints
+    over_ns: IntArray
     """The time when each loss, and all losses before it, were over."""
-    sizes: Ints
+    sizes: IntArray
     """Bytes of each loss."""
 
 
@@ -56,7 +55,7 @@ class Visibility:
             return "lost"
         return "lost" if (self._sizes(connection, direction, since_ns, until_ns) >= least).any() else "complete"
 
-    def _sizes(self, connection: int, direction: int, since_ns: int, until_ns: int | None) -> Ints:
+    def _sizes(self, connection: int, direction: int, since_ns: int, until_ns: int | None) -> IntArray:
         lost = self._lost.get((connection, direction))
         if lost is None:
             return _NOTHING
@@ -121,7 +120,7 @@ class Visibility:
         return max(0, self._connections[connection].producer)
 
     @cached_property
-    def incomplete_consumers(self) -> Mask:
+    def incomplete_consumers(self) -> BoolArray:
         """Connections, by number, on which something of the consumer's messages was not captured."""
         mask = np.zeros(len(self._connections), dtype=np.bool_)
         for number in self._links:
@@ -129,7 +128,7 @@ class Visibility:
         return mask
 
     @cached_property
-    def may_have_asked(self) -> Mask:
+    def may_have_asked(self) -> BoolArray:
         """A mask of connections, by number, on which the consumer may have asked for a stream in what was lost."""
         mask = np.zeros(len(self._connections), dtype=np.bool_)
         for number, link in self._links.items():

@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.streams import words as w
 from dcpinspect.streams.conversation import Conversation
 from dcpinspect.streams.failover_logs import origin_of
@@ -29,8 +28,6 @@ from dcpinspect.streams.transitions import ACCEPTED, OPEN, STREAMING
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.streams.visibility import Visibility
 
-Table = npt.NDArray[np.int64]
-
 _DISK = 1
 _HIGH, _ROLLBACK, _BRANCH = range(3)
 
@@ -38,17 +35,17 @@ _HIGH, _ROLLBACK, _BRANCH = range(3)
 class _Said(NamedTuple):
     """What servers said of vbuckets, as columns."""
 
-    connection: Table
-    vbucket: Table
-    kind: Table
-    value: Table
+    connection: IntArray
+    vbucket: IntArray
+    kind: IntArray
+    value: IntArray
     """A biased seqno, or the newest uuid."""
-    row: Table
-    offset: Table
-    frame: Table
-    time: Table
+    row: IntArray
+    offset: IntArray
+    frame: IntArray
+    time: IntArray
 
-    def some(self, rows: Table) -> _Said:
+    def some(self, rows: IntArray) -> _Said:
         """Returns these rows of all columns."""
         return _Said(*(column[rows] for column in self))
 
@@ -75,7 +72,7 @@ class Waits:
     def __init__(
         self,
         tables: Known,
-        branches: Table,
+        branches: IntArray,
         conversation: Conversation,
         links: Mapping[int, Link],
         clients: Mapping[int, str],
@@ -85,11 +82,11 @@ class Waits:
         reports = conversation.reports
         self._connections, self._streams, self._snapshots, _, losses = tables
         size = len(self._streams)
-        self._first: Table = np.full(size, -1, dtype=np.int64)  # by stream: the answer that first told what it waits for
-        self.newest: Table = np.full(size, LEAST, dtype=np.int64)
+        self._first: IntArray = np.full(size, -1, dtype=np.int64)  # by stream: the answer that first told what it waits for
+        self.newest: IntArray = np.full(size, LEAST, dtype=np.int64)
         """The newest seqno that the server told, biased, by stream; LEAST if the stream waits for none."""
-        self._idle_ns: Table = np.zeros(size, dtype=np.int64)
-        self.are_long: Mask = np.zeros(size, dtype=np.bool_)
+        self._idle_ns: IntArray = np.zeros(size, dtype=np.int64)
+        self.are_long: BoolArray = np.zeros(size, dtype=np.bool_)
         """True for streams that have waited longer than the patience."""
         highs = reports[reports.kind != LOG]
         if not len(highs):
@@ -97,7 +94,7 @@ class Waits:
         self._said = _said(self._streams, branches, highs)
         deaf = _deaf_since(clients, self._connections, losses, links)
         self._deaf_ns, self._last_ns = (np.zeros(len(self._connections), dtype=np.int64) for _ in range(2))
-        own_group: Table = np.full(len(self._connections), -1, dtype=np.int64)
+        own_group: IntArray = np.full(len(self._connections), -1, dtype=np.int64)
         groups = _listeners(conversation.sessions, links, clients, sight)
         for number, (members, _) in enumerate(groups):
             own_group[members] = number
@@ -125,11 +122,11 @@ class Waits:
         return Wait(int(reports.connection[first]), place, newest, idle, bool(self.are_long[stream]))
 
     @property
-    def are_waiting(self) -> Mask:
+    def are_waiting(self) -> BoolArray:
         """True for streams that wait for something."""
         return self._first >= 0
 
-    def _may_wait(self) -> Mask:
+    def _may_wait(self) -> BoolArray:
         """Returns a mask of streams that may wait.
 
         A stream from latest has no position before its first marker: it did not ask for what the server had by then.
@@ -141,7 +138,7 @@ class Waits:
         is_known &= self._connections.losses.array[owner, producer] == streams.position_losses
         return np.asarray(is_known & np.isin(streams.state, (ACCEPTED, STREAMING)), dtype=np.bool_)
 
-    def _wait(self, numbers: Table, listened: Table) -> None:
+    def _wait(self, numbers: IntArray, listened: IntArray) -> None:
         """Computes the waits of some streams; ``numbers``: the streams; ``listened``: rows of all that their clients may have been told."""
         reports = self._said.some(listened)
         order = np.lexsort((reports.row, reports.connection, reports.value, reports.kind, reports.time, reports.vbucket))
@@ -177,7 +174,7 @@ class Waits:
         self._idle_ns[numbers] = self._last_ns[row.connection] - since
         self.are_long[numbers] = self._idle_ns[numbers] > np.maximum(PATIENCE_NS, 10 * self._connections.slowest[row.connection])
 
-    def _busy_until(self, row: Streams) -> Table:
+    def _busy_until(self, row: Streams) -> IntArray:
         """Returns the time until which the server may have been busy with other streams before it read the disk for this stream; 0 if it
         was not."""
         table = self._snapshots if len(self._snapshots) else Snapshots.zeros(1)
@@ -186,14 +183,14 @@ class Waits:
         return np.where((row.markers == 0) | is_on_disk, self._connections.producer_time[row.connection], 0)
 
 
-def _before(is_one: Mask, begin: Table) -> Table:
+def _before(is_one: BoolArray, begin: IntArray) -> IntArray:
     """Returns, for each place, the nearest earlier place where ``is_one`` holds, not before ``begin``; -1 for none."""
     position = np.maximum.accumulate(np.where(is_one, np.arange(len(is_one)), -1))
     position = np.concatenate(([-1], position[:-1]))[: len(is_one)]
     return np.where(position >= begin, position, -1)
 
 
-def _said(streams: Streams, branches: Table, highs: Reports) -> _Said:
+def _said(streams: Streams, branches: IntArray, highs: Reports) -> _Said:
     """Returns everything that servers said, sorted by connection."""
     rolled = np.flatnonzero((streams.answer == w.A_ROLLBACK) & (streams.rollback != UNREAD_SEQNO))
     branched = np.flatnonzero(branches != 0)

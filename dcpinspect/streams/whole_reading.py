@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask
 from dcpinspect.streams.disputes import Comparison
 from dcpinspect.streams.gaps import Extra, GapName
 from dcpinspect.streams.records import Gaps
-
-Table = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class OfWhole:
     """Facts from the reading of everything, under the numbers that connections and streams have in the part."""
 
-    connections: Table
+    connections: IntArray
     """Number in the whole of each connection."""
-    is_copy: Mask
+    is_copy: BoolArray
     """True for connections that show what another one shows: their rows do not count."""
-    replicas: Mask
+    replicas: BoolArray
     """True for streams of vbuckets that their server has as a replica."""
-    lacks_history: Mask
+    lacks_history: BoolArray
     """True for streams to a bucket of which some known collection keeps no history."""
     resumed: Sequence[Extra]
     """Gaps at the beginning of resumed streams."""

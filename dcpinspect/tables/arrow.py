@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dcpinspect.protocol.column_types import Array, Mask, NumberColumn, RowNumbers
+from dcpinspect.arrays import Array, BoolArray
+from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.arrow_types import TYPES, as_text, gathered, hex64, record_type
 from dcpinspect.tables.column_kinds import ColumnKind
@@ -113,7 +114,7 @@ def _request_keys(batch: MessageBatch, rows: RowNumbers) -> Any:
     return as_text(keys)
 
 
-def _redacted(keys: Any, is_private: Mask, redactor: Redactor) -> Any:
+def _redacted(keys: Any, is_private: BoolArray, redactor: Redactor) -> Any:
     """Returns keys with replacements for private ones; each different key is replaced once."""
     import pyarrow.compute as pc  # deferred, as above
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from dcpinspect.protocol.column_types import Mask, NumberColumn, Slices
+from dcpinspect.arrays import BoolArray, ByteArray
+from dcpinspect.protocol.column_types import NumberColumn, Slices
 from dcpinspect.protocol.fields import FieldKind, RecordList
 from dcpinspect.tables.column_kinds import KINDS, ColumnKind
 from dcpinspect.tables.schema import FIELD_KINDS
@@ -40,7 +40,7 @@ def hex64(numbers: NumberColumn) -> Any:
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets.tobytes()), pa.py_buffer(text.tobytes()), validity)
 
 
-def gathered(data: npt.NDArray[np.uint8], slices: Slices, valid: Mask) -> Any:
+def gathered(data: ByteArray, slices: Slices, valid: BoolArray) -> Any:
     """Returns a binary array of the slices of a buffer."""
     size = np.where(valid, np.maximum(slices.size, 0), 0)
     offsets = np.zeros(len(size) + 1, dtype=np.int64)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from dcpinspect.arrays import IntArray
 
 STEPS_BITS = 7
 STEPS = 1 << STEPS_BITS
@@ -12,17 +13,15 @@ BUCKETS = (63 - STEPS_BITS + 1) * STEPS
 
 _MOST = np.iinfo(np.int64).max
 
-Integers = npt.NDArray[np.int64]
 
-
-def bucket_of(values: Integers) -> Integers:
+def bucket_of(values: IntArray) -> IntArray:
     """Returns the bucket of each value; negative ones count as 0."""
     values = np.maximum(values, 0)
     # if a float was rounded up to the next power of two, its exponent is one too high
     exponent = np.frexp(values.astype(np.float64))[1].astype(np.int64)
     shift = np.maximum(exponent - 1 - STEPS_BITS, 0)
     shift -= (shift > 0) & (values >> shift < STEPS)
-    bucket: Integers = shift * STEPS + (values >> shift)
+    bucket: IntArray = shift * STEPS + (values >> shift)
     return bucket
 
 
@@ -32,12 +31,12 @@ def middle_of(bucket: int) -> int:
     return ((bucket - shift * STEPS) << shift) + ((1 << shift) - 1) // 2
 
 
-def _octaves() -> Integers:
+def _octaves() -> IntArray:
     """Returns, for each bucket, the exponent of the power of two at or below its values."""
     bucket = np.arange(BUCKETS)
     shift = np.maximum(bucket // STEPS - 1, 0)
     least = np.maximum(bucket - shift * STEPS, 1)
-    exponents: Integers = shift + np.frexp(least.astype(np.float64))[1] - 1
+    exponents: IntArray = shift + np.frexp(least.astype(np.float64))[1] - 1
     return exponents
 
 
@@ -45,11 +44,11 @@ class Histograms:
     """One histogram per group; groups are whole numbers. Memory grows with the number of groups that occur."""
 
     def __init__(self) -> None:
-        self._counts: dict[int, Integers] = {}
+        self._counts: dict[int, IntArray] = {}
         self._least: dict[int, int] = {}
         self._greatest: dict[int, int] = {}
 
-    def add(self, groups: Integers, values: Integers) -> None:
+    def add(self, groups: IntArray, values: IntArray) -> None:
         """Counts values, each in its group."""
         present, group_index = np.unique(groups, return_inverse=True)
         group_index = group_index.reshape(-1)
@@ -74,7 +73,7 @@ class Histograms:
         percentiles = [min(max(middle_of(int(np.searchsorted(upto, number))), least), greatest) for number in ranks]
         return least, *percentiles, greatest
 
-    def octaves(self, group: int) -> Integers:
+    def octaves(self, group: int) -> IntArray:
         """Returns the number of values of a group by the power of two at or below them: 64 counts. 0 counts as 1.
 
         Raises KeyError as ``summary``.

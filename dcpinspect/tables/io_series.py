@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.errors import UsageError
 from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.tables.column_kinds import Column
@@ -44,8 +44,8 @@ class Intervals:
         self._is_chosen = interval_ns is None
         self._unit_ns = _FINEST_NS if interval_ns is None else interval_ns
         self.origin_ns = 0
-        self._keys: npt.NDArray[np.int64] = np.empty(0, np.int64)  # combined number of span and command
-        self._sums: npt.NDArray[np.int64] = np.empty((0, 2), np.int64)
+        self._keys: IntArray = np.empty(0, np.int64)  # combined number of span and command
+        self._sums: IntArray = np.empty((0, 2), np.int64)
 
     def feed(self, batch: MessageBatch, rows: RowNumbers) -> None:
         """Counts these messages of a batch. Raises UsageError for an interval that makes too many rows."""
@@ -79,7 +79,7 @@ class Intervals:
             self._is_chosen = False
         return self._unit_ns
 
-    def _reach(self, since: npt.NDArray[np.int64]) -> int:
+    def _reach(self, since: IntArray) -> int:
         """Returns the number of spans from the first message to the last, of the counted ones and those ``since`` the start."""
         spans = np.concatenate((self._keys // _CODES, since // self._unit_ns))
         return int(spans.max() - spans.min()) + 1 if len(spans) else 0

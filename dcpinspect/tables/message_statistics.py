@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.arrays import grown
-from dcpinspect.protocol.column_types import Array, Mask, RowNumbers
+from dcpinspect.arrays import Array, BoolArray, IntArray, grown
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.tables.collection_names import NO_NAMES, unnamed, with_id
 from dcpinspect.tables.column_kinds import Column
-from dcpinspect.tables.histogram import Histograms, Integers
+from dcpinspect.tables.histogram import Histograms
 from dcpinspect.tables.messages import SIDES, MessageBatch
 from dcpinspect.tables.record_tables import RecordTable
 from dcpinspect.tables.series import SPANS, Series
@@ -55,7 +54,7 @@ _OTHERS = (0, -1)
 """Greatest number of pairs of connection and collection that are counted separately, and the key for all others."""
 
 
-def command_of(opcode: Array, is_response: Mask, is_server: Mask) -> RowNumbers:
+def command_of(opcode: Array, is_response: BoolArray, is_server: BoolArray) -> RowNumbers:
     """Returns a number for each command and side."""
     commands: RowNumbers = opcode.astype(np.int64) + _RESPONSE * is_response + SERVER * is_server
     return commands
@@ -76,12 +75,12 @@ class MessageStats:
 
     def __init__(self) -> None:
         self.messages = 0
-        self._counts: npt.NDArray[np.int64] = np.zeros(1 << 10, dtype=np.int64)
-        self._bytes: npt.NDArray[np.int64] = np.zeros(1 << 10, dtype=np.int64)
-        self._statuses: npt.NDArray[np.int64] = np.zeros(1 << 16, dtype=np.int64)
+        self._counts: IntArray = np.zeros(1 << 10, dtype=np.int64)
+        self._bytes: IntArray = np.zeros(1 << 10, dtype=np.int64)
+        self._statuses: IntArray = np.zeros(1 << 16, dtype=np.int64)
         self._collections: dict[tuple[int, int], tuple[int, int]] = {}
         """Messages and bytes, by connection and collection."""
-        self.by_connection: Integers = np.zeros((16, 2), np.int64)
+        self.by_connection: IntArray = np.zeros((16, 2), np.int64)
         """Messages and bytes, by number of the connection."""
         self._names, self._row = NO_NAMES, 0
         self._sizes = Histograms()
@@ -104,7 +103,7 @@ class MessageStats:
         answered = is_response & rtt.known[rows]
         self.count(command, batch.time_ns[rows], batch.length[rows], answered, rtt.values[rows[answered]].astype(np.int64))
 
-    def count(self, command: RowNumbers, time_ns: RowNumbers, length: RowNumbers, answered: Mask, rtt_ns: RowNumbers) -> None:
+    def count(self, command: RowNumbers, time_ns: RowNumbers, length: RowNumbers, answered: BoolArray, rtt_ns: RowNumbers) -> None:
         """Counts messages without statuses and collections.
 
         ``command``: from ``command_of``. ``length``: in bytes. ``rtt_ns``: waiting time of the messages that are ``answered``.
@@ -193,13 +192,13 @@ class MessageStats:
         for command in _most_first(self._counts):
             yield command, command_name(command), command_side(command)
 
-    def answer_octaves(self) -> Iterator[tuple[str, Integers]]:
+    def answer_octaves(self) -> Iterator[tuple[str, IntArray]]:
         """Yields, for each command that was answered, the number of answers by the power of two at or below their nanoseconds."""
         for command in _most_first(self._counts):
             if self._answers.count(command):
                 yield command_name(command), self._answers.octaves(command)
 
-    def size_octaves(self) -> Integers:
+    def size_octaves(self) -> IntArray:
         """Returns the number of messages by the power of two at or below their bytes."""
         return sum((self._sizes.octaves(command) for command in _most_first(self._counts)), start=np.zeros(64, np.int64))
 
@@ -218,7 +217,7 @@ class MessageStats:
             }
 
 
-def _most_first(counts: npt.NDArray[np.int64]) -> list[int]:
+def _most_first(counts: IntArray) -> list[int]:
     order = np.argsort(-counts, kind="stable")
     indexes: list[int] = order[: np.count_nonzero(counts)].tolist()
     return indexes
@@ -228,7 +227,7 @@ def _numbers(histograms: Histograms, group: int) -> StatisticsRow:
     return dict(zip(("least", "p50", "p95", "p99", "greatest"), histograms.summary(group), strict=True))
 
 
-def distribution(values: npt.NDArray[np.int64]) -> StatisticsRow:
+def distribution(values: IntArray) -> StatisticsRow:
     """Returns least value, percentiles and greatest value of at least one value."""
     histograms = Histograms()
     histograms.add(np.zeros(len(values), dtype=np.int64), values)

@@ -7,11 +7,11 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, ByteArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.column_types import Mask, NumberColumn, RowNumbers
+from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -73,7 +73,7 @@ class MessageBatch:
     files: Sequence[str]
     """Names of the capture files; ``file`` and ``last_file`` are numbers in this list, from 0."""
     endpoints: Endpoints
-    data: npt.NDArray[np.uint8]
+    data: ByteArray
     """The bytes of all messages; missing bytes are zero."""
     start: RowNumbers
     """Where each message begins in ``data``."""
@@ -89,12 +89,12 @@ class MessageBatch:
     connection: RowNumbers
     direction: RowNumbers
     stream_offset: RowNumbers
-    heuristic: Mask
+    heuristic: BoolArray
     """Whether the message was found by trying; nothing proves that it begins here."""
     missing: Missing
     decoded: Decoded
     vbucket: NumberColumn
-    vbucket_from_request: Mask
+    vbucket_from_request: BoolArray
     request_row: NumberColumn
     request_stream_offset: NumberColumn
     rtt_ns: NumberColumn
@@ -114,7 +114,7 @@ class MessageBatch:
         return len(self.row)
 
     @property
-    def holds_token(self) -> Mask:
+    def holds_token(self) -> BoolArray:
         """Whether messages have a session token in the place where others have their CAS."""
         return _TOKENS[self.decoded.opcode] & ~self.decoded.is_server
 
@@ -170,10 +170,10 @@ class MessageBatch:
         earlier_keys = {row: redactor.replacement(key) for row, key in self.earlier_keys.items()}
         return replace(self, redactor=redactor, earlier_keys=earlier_keys, names=self.names.redacted(redactor))
 
-    def has_private_key(self, rows: RowNumbers) -> Mask:
+    def has_private_key(self, rows: RowNumbers) -> BoolArray:
         """Whether the keys of messages contain users' data or names; keys of unknown commands count as private."""
         layout = self.decoded.layout[rows]
-        private: Mask = _PRIVATE_KEYS[layout]
+        private: BoolArray = _PRIVATE_KEYS[layout]
         for index in np.flatnonzero(KNOWN_KEYS[layout]).tolist():
             private[index] = self._has_unknown_key(int(rows[index]))
         return private

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from dcpinspect.arrays import BoolArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Mask, NumberColumn, RowNumbers
+from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.tables.column_kinds import Column
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
@@ -67,7 +68,7 @@ class RecordSelection:
         return matching.take(_order(matching, self.sort, is_reversed=self.is_reversed)) if self.sort or self.is_reversed else matching
 
 
-def _are_within(records: Records, since: int, until: int) -> Mask:
+def _are_within(records: Records, since: int, until: int) -> BoolArray:
     """Returns which records last at some time from ``since`` to before ``until``. Every table has one or two columns of times."""
     names = [column.name for column in records.table.columns if column.kind == "time"]
     begin, end = (records.values(name) for name in (names[0], names[-1]))
@@ -111,10 +112,10 @@ def _holder(records: Records, name: str) -> str:
     return name if name in records.columns else f"{name}s"
 
 
-def _are_among(records: Records, column: str, ranges: Sequence[range]) -> Mask:
+def _are_among(records: Records, column: str, ranges: Sequence[range]) -> BoolArray:
     values = records.columns[column]
     if isinstance(values, NumberColumn):
-        is_among: Mask = np.any(
+        is_among: BoolArray = np.any(
             [(values.values >= number_range.start) & (values.values < number_range.stop) for number_range in ranges], axis=0
         )
         return is_among & values.known

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.tables.column_kinds import Column, arrow_type
@@ -43,7 +43,7 @@ class RecordTable:
 class Worded:
     """A column of words, each as its number in a list; -1 is null."""
 
-    codes: npt.NDArray[np.int64]
+    codes: IntArray
     words: Sequence[Any]
 
 
@@ -52,9 +52,9 @@ class Made:
     """A column whose values are made only on request: sentences, lists."""
 
     size: int
-    make: Callable[[npt.NDArray[np.int64]], Sequence[Any]]
+    make: Callable[[IntArray], Sequence[Any]]
     """Returns the values of some rows."""
-    arrow: Callable[[npt.NDArray[np.int64]], Any] | None = None
+    arrow: Callable[[IntArray], Any] | None = None
     """Returns the values as an Arrow array, if this is faster than to convert them."""
 
 
@@ -65,9 +65,7 @@ ColumnValues = NumberColumn | Worded | Made | Sequence[Any]
 class Records:
     """The rows of a table, by column."""
 
-    def __init__(
-        self, table: RecordTable, columns: Mapping[str, ColumnValues], size: int, *, file: npt.NDArray[np.int64] | None = None
-    ) -> None:
+    def __init__(self, table: RecordTable, columns: Mapping[str, ColumnValues], size: int, *, file: IntArray | None = None) -> None:
         """``columns``: one for each of the table's columns, with ``size`` values.
 
         ``file``: number of the capture that each row begins in.
@@ -84,7 +82,7 @@ class Records:
         """Returns a column as plain values, null as None."""
         return _plain_values(self.columns[name])
 
-    def rows_with(self, name: str, value: Any) -> npt.NDArray[np.int64]:
+    def rows_with(self, name: str, value: Any) -> IntArray:
         """Returns the rows that have this value in a column."""
         values = self.columns[name]
         if isinstance(values, Worded):
@@ -108,7 +106,7 @@ class Records:
         names = ["schema", *(column.name for column in self.table.columns)]
         return [dict(zip(names, (self.table.schema, *row), strict=True)) for row in zip(*columns, strict=True)]
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Records:
+    def take(self, rows: IntArray) -> Records:
         """Returns some of the rows, in the given order."""
         columns = {name: _taken(values, rows) for name, values in self.columns.items()}
         return Records(self.table, columns, len(rows), file=self._file[rows])
@@ -163,14 +161,14 @@ def worded(values: ColumnValues) -> Worded:
     return Worded(np.array([codes.get(word, -1) for word in plain], dtype=np.int64), words)
 
 
-def counted(numbers: npt.NDArray[np.int64], words: Sequence[str], *, with_zeros: bool = False) -> Made:
+def counted(numbers: IntArray, words: Sequence[str], *, with_zeros: bool = False) -> Made:
     """Returns a column of counts by word; ``numbers`` has a column for each word. ``with_zeros``: includes counts of 0."""
 
-    def plain(rows: npt.NDArray[np.int64]) -> list[dict[str, int]]:
+    def plain(rows: IntArray) -> list[dict[str, int]]:
         several = (zip(words, row, strict=True) for row in numbers[rows].tolist())
         return [{word: number for word, number in row if number or with_zeros} for row in several]
 
-    def arrow(rows: npt.NDArray[np.int64]) -> Any:
+    def arrow(rows: IntArray) -> Any:
         import pyarrow as pa  # deferred, as above
 
         chunk = numbers[rows]
@@ -181,7 +179,7 @@ def counted(numbers: npt.NDArray[np.int64], words: Sequence[str], *, with_zeros:
     return Made(len(numbers), plain, arrow)
 
 
-def _taken(values: ColumnValues, rows: npt.NDArray[np.int64]) -> ColumnValues:
+def _taken(values: ColumnValues, rows: IntArray) -> ColumnValues:
     if isinstance(values, NumberColumn):
         return values.take(rows)
     if isinstance(values, Worded):

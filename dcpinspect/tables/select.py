@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dcpinspect.arrays import Array, BoolArray
 from dcpinspect.errors import UsageError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Array, Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import SUCCESS_CLASS, Status
 from dcpinspect.tables.messages import MessageBatch
@@ -39,7 +40,7 @@ class Collections:
     names: frozenset[str] = frozenset()
     """Whole names, as in the column, or names without the scope."""
 
-    def rows(self, batch: MessageBatch) -> Mask:
+    def rows(self, batch: MessageBatch) -> BoolArray:
         """Returns which messages belong to these collections."""
         ids = batch.decoded.collection_id
         keep = within(ids.values, self.numbers)
@@ -73,7 +74,7 @@ class Selection:
 
     def rows(self, batch: MessageBatch) -> RowNumbers:
         """Returns the indices of the messages of a batch that meet every condition, in order."""
-        keep: Mask = np.ones(len(batch), dtype=np.bool_)
+        keep: BoolArray = np.ones(len(batch), dtype=np.bool_)
         decoded = batch.decoded
         if self.span is not None:
             since, until = self.span.bounds(batch.origin_ns)
@@ -103,7 +104,7 @@ class Selection:
         return rows if self.filter is None else self.filter.rows(batch, rows)
 
 
-def within(values: Array, ranges: Sequence[range]) -> Mask:
+def within(values: Array, ranges: Sequence[range]) -> BoolArray:
     """Returns which of the values are in one of the ranges."""
     keep = np.zeros(len(values), dtype=np.bool_)
     for span in ranges:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 
 
@@ -18,7 +19,7 @@ class Sentences:
 
     forms: Sequence[str]
     """Templates with the names of numbers, as in ``the marker in row {row}``."""
-    form: npt.NDArray[np.int64]
+    form: IntArray
     """The template of each row, as its place in ``forms``."""
     numbers: Mapping[str, npt.NDArray[Any]]
     """A column of numbers for each name, one number per row."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.protocol.column_types import RowNumbers
 
 SPANS = 128
 """Greatest number of spans of time; when there are more, they become twice as long."""
 FIRST_SPAN_NS = 1_000_000
 
-Integers = npt.NDArray[np.int64]
 SeriesKind = Literal["sum", "level", "peak"]
 """What a span keeps of its values: the sum; the greatest, if a value lasts until the next one; the greatest of its own values."""
 
@@ -25,7 +24,7 @@ class Series:
         """``most``: number of groups that are kept, the first ones that come; other groups are ignored."""
         self.start_ns: int | None = None
         self.span_ns = FIRST_SPAN_NS
-        self.rows: dict[int, Integers] = {}
+        self.rows: dict[int, IntArray] = {}
         self._is_level, self._is_sum = kind == "level", kind == "sum"
         self._most = most
         self._last: dict[int, tuple[int, int]] = {}  # for levels: nanoseconds since the start, and value
@@ -36,7 +35,7 @@ class Series:
             return
         if self.start_ns is None:
             self.start_ns = int(time_ns.min())
-        since: Integers = np.maximum(time_ns - self.start_ns, 0)
+        since: IntArray = np.maximum(time_ns - self.start_ns, 0)
         while int(since.max()) >= SPANS * self.span_ns:
             self.span_ns *= 2
             for group, row in self.rows.items():
@@ -59,7 +58,7 @@ class Series:
             old = self.rows[group]
             self.rows[group] = old + rows[index] if self._is_sum else np.maximum(old, rows[index])
 
-    def _hold(self, group: int, row: Integers, place: Integers, values: Integers) -> None:
+    def _hold(self, group: int, row: IntArray, place: IntArray, values: IntArray) -> None:
         """Keeps a level through the spans in which no value came."""
         last, is_known = np.zeros(SPANS, np.int64), np.zeros(SPANS, np.bool_)
         if group in self._last:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from dcpinspect.arrays import Array, BoolArray
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import Array, Mask, NumberColumn, RowNumbers
+from dcpinspect.protocol.column_types import NumberColumn, RowNumbers
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.decode import ERROR_LAYOUT, NO_LAYOUT, PROBLEMS
 from dcpinspect.protocol.fields import Field, bit_names
@@ -36,7 +37,7 @@ class ShortTexts:
 
     numbers: Array
     texts: Sequence[str | None]
-    valid: Mask | None = None
+    valid: BoolArray | None = None
     """False for rows without a value; None: only ``texts`` says which rows have none."""
 
 
@@ -56,7 +57,7 @@ def short_column(batch: MessageBatch, rows: RowNumbers, name: str) -> NumberColu
     return numbers.take(rows)
 
 
-def _distinct(values: Array, text: Callable[[int], str | None], valid: Mask | None = None) -> ShortTexts:
+def _distinct(values: Array, text: Callable[[int], str | None], valid: BoolArray | None = None) -> ShortTexts:
     """Returns the text of each row's number; each different number is converted once. Rows that are not ``valid`` do not count."""
     valid_values = values if valid is None else values[valid]
     if len(valid_values) and valid_values.max() < _FEW:  # a table needs no sorting

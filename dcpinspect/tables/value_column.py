@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcpinspect.protocol.column_types import Mask, RowNumbers, Slices
+from dcpinspect.arrays import BoolArray
+from dcpinspect.protocol.column_types import RowNumbers, Slices
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
 from dcpinspect.protocol.fields import Field, FieldKind
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -67,10 +68,10 @@ def values(batch: MessageBatch, rows: RowNumbers) -> Any:
     return _as_text(pc.replace_with_mask(texts, pa.array(is_other), pa.array(bodies, pa.binary())))
 
 
-def _plain(batch: MessageBatch, rows: RowNumbers) -> Mask:
+def _plain(batch: MessageBatch, rows: RowNumbers) -> BoolArray:
     """Returns which messages are documents without any problem, as far as columns tell."""
     decoded = batch.decoded
-    plain: Mask = _IS_DOCUMENT[decoded.layout[rows]] & decoded.fits[rows] & (decoded.problem[rows] == 0)
+    plain: BoolArray = _IS_DOCUMENT[decoded.layout[rows]] & decoded.fits[rows] & (decoded.problem[rows] == 0)
     plain &= ~decoded.underlying_datatype[rows] & ~np.isin(rows, batch.missing.row)
     metadata = decoded.numbers.get("nmeta")
     if metadata is not None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.capture.batch import Bytes, Column
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 
 C2S = 0
@@ -26,57 +25,57 @@ class Segments:
     too, with the packet that made it final.
     """
 
-    columns: Column
+    columns: IntArray
     """[6, n]: the properties below. It is one array, because many directions keep an entry or two for long."""
 
     @staticmethod
-    def of(offset: Column, packet: Column, frame: Column, file: Column, time_ns: Column, release: Column) -> Segments:
+    def of(offset: IntArray, packet: IntArray, frame: IntArray, file: IntArray, time_ns: IntArray, release: IntArray) -> Segments:
         """Returns segments made of these columns, which are copied."""
         return Segments(np.array((offset, packet, frame, file, time_ns, release), np.int64))
 
     @property
-    def offset(self) -> Column:
+    def offset(self) -> IntArray:
         """First stream offset that the entry covers."""
-        column: Column = self.columns[0]
+        column: IntArray = self.columns[0]
         return column
 
     @property
-    def packet(self) -> Column:
+    def packet(self) -> IntArray:
         """Number, over the whole reading, of the packet that gave the bytes."""
-        column: Column = self.columns[1]
+        column: IntArray = self.columns[1]
         return column
 
     @property
-    def frame(self) -> Column:
+    def frame(self) -> IntArray:
         """Number of that packet in its file, from 1; 0 for a hole."""
-        column: Column = self.columns[2]
+        column: IntArray = self.columns[2]
         return column
 
     @property
-    def file(self) -> Column:
+    def file(self) -> IntArray:
         """Number of that file in the reading, from 0."""
-        column: Column = self.columns[3]
+        column: IntArray = self.columns[3]
         return column
 
     @property
-    def time_ns(self) -> Column:
+    def time_ns(self) -> IntArray:
         """Capture time of that packet."""
-        column: Column = self.columns[4]
+        column: IntArray = self.columns[4]
         return column
 
     @property
-    def release(self) -> Column:
+    def release(self) -> IntArray:
         """Number of the packet that made these bytes readable: no packet of this entry and all earlier ones of the direction has a greater
         number."""
-        column: Column = self.columns[5]
+        column: IntArray = self.columns[5]
         return column
 
-    def only(self, rows: slice | Column) -> Segments:
+    def only(self, rows: slice | IntArray) -> Segments:
         """Returns a copy of these entries."""
         return Segments(np.array(self.columns[:, rows], order="C"))
 
 
-def rows_of(columns: Column, start: Column, end: Column) -> tuple[Column, Column]:
+def rows_of(columns: IntArray, start: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
     """Returns, for columns of ``Segments``, the entries that have bytes of each range, and the number of the range for each of them."""
     first = np.searchsorted(columns[0], start, "right") - 1
     counts = np.searchsorted(columns[0], end - 1, "right") - first
@@ -88,45 +87,45 @@ class FirstPieces(NamedTuple):
     """What each packet gave of the first bytes of directions to which several packets gave some; directions in the order of
     ``FirstBytes``, and what came of each in its own order. No bytes are missing."""
 
-    row: Column
+    row: IntArray
     """Row of the direction in ``FirstBytes``; the other columns are as there."""
-    start: Column
-    length: Column
-    packet: Column
-    frame: Column
-    file: Column
-    time: Column
-    release: Column
-    place: Column
+    start: IntArray
+    length: IntArray
+    packet: IntArray
+    frame: IntArray
+    file: IntArray
+    time: IntArray
+    release: IntArray
+    place: IntArray
 
 
 class FirstBytes(NamedTuple):
     """Directions with new bytes, among them those whose first bytes came in one packet; one column for each field, in the order of
     chunks."""
 
-    number: Column
+    number: IntArray
     """Number of the direction: 2 * (connection - 1) + direction."""
-    data: Bytes
+    data: ByteArray
     """The array that holds the bytes."""
-    start: Column
-    length: Column
+    start: IntArray
+    length: IntArray
     """Number of bytes. 0: no byte came, only the end. -1: what came is something else."""
-    packet: Column
+    packet: IntArray
     """Number of the packet that gave the bytes, as in ``Segments``; ``frame``, ``file``, ``time`` and ``release`` are also as there."""
-    frame: Column
-    file: Column
-    time: Column
-    release: Column
-    is_start: npt.NDArray[np.bool_]
+    frame: IntArray
+    file: IntArray
+    time: IntArray
+    release: IntArray
+    is_start: BoolArray
     """Whether the bytes are the first ones after a SYN, as in ``StreamChunk``; ``is_end`` is also as there."""
-    is_end: npt.NDArray[np.bool_]
-    end_release: Column
+    is_end: BoolArray
+    end_release: IntArray
     """Greatest number of a packet up to the one of the end."""
-    end_packet: Column
+    end_packet: IntArray
     """The packet of the end, if it has come."""
-    end_time: Column
+    end_time: IntArray
     """Capture time of the packet of the end, if it has come."""
-    place: Column | None
+    place: IntArray | None
     """Places of the bytes, as in ``StreamChunk.places``; None for readings without places."""
     pieces: FirstPieces
     """Directions whose first bytes came in several packets."""
@@ -142,7 +141,7 @@ class StreamChunk:
     """``C2S`` or ``S2C``."""
     offset: int
     """Stream offset of ``data[0]``: payload bytes of this direction since the first byte seen."""
-    data: Bytes
+    data: ByteArray
     segments: Segments
     holes: tuple[tuple[int, int], ...] = ()
     """Stream offsets [start, end) inside this chunk that the capture does not hold."""
@@ -150,10 +149,10 @@ class StreamChunk:
     """True for the first chunk after a SYN: a message begins at ``data[0]``."""
     is_end: bool = False
     """True when no more bytes of this direction can come."""
-    places: Column | None = None
+    places: IntArray | None = None
     """Where the bytes of each segment begin in its file (unpacked, if that is compressed), or ``NOWHERE``, ``SCATTERED``; only for readings
     with places."""
-    carriers: Column | None = None
+    carriers: IntArray | None = None
     """For plain text of TLS: [4, n] in stream order. The rows are the stream offsets between which the text of a record lies, and number
     and capture time of each packet that has any of that record. The last column is the end, if the chunk is one. Only for readings with
     places."""

@@ -7,10 +7,9 @@ import struct
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.capture.batch import Column
-from dcpinspect.kernels.kernel import Ints, inline, kernel
+from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.kernels.kernel import inline, kernel
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.headers import ADDRESSES, FIRST_OF_IPV4, HALF, PORTS
 from dcpinspect.transport.key_numbers import KEY, KeyNumbers
@@ -58,11 +57,11 @@ class AddressPairs:
         return self._pairs.count
 
     @property
-    def keys(self) -> Column:
+    def keys(self) -> IntArray:
         """[count or more, KEY]: the key of each pair."""
         return self._pairs.keys
 
-    def find(self, tcp: Column) -> tuple[Column, Column]:
+    def find(self, tcp: IntArray) -> tuple[IntArray, IntArray]:
         """Returns the pair of each packet, new pairs numbered in order, and the end that sent it: 0 the lower, 1 the higher."""
         keys, side = np.empty((len(tcp), KEY), np.int64), np.empty(len(tcp), np.int64)
         if pair_keys(tcp, keys, side):
@@ -73,7 +72,7 @@ class AddressPairs:
             keys[wide, 0] = (numbers[rows, side[wide]] - HALF) << 32 | numbers[rows, 1 - side[wide]]
         return self._pairs.find(keys), side
 
-    def keep(self, staying: npt.NDArray[np.bool_]) -> Column:
+    def keep(self, staying: BoolArray) -> IntArray:
         """Keeps only these pairs; returns the new number of each pair, -1 for those that left."""
         kept_keys = self.keys[: self.count][staying]
         is_wide = kept_keys[:, 1] >= _WIDE
@@ -84,7 +83,7 @@ class AddressPairs:
         self._addresses.reset(self._addresses.keys[used])
         return np.where(staying, np.cumsum(staying) - 1, -1)
 
-    def words(self, pairs: Column) -> Column:
+    def words(self, pairs: IntArray) -> IntArray:
         """Returns, for each pair, four words of 32 bits for the address of each end, then both ports."""
         keys = self.keys[pairs]
         is_wide = keys[:, 1] >= _WIDE
@@ -105,18 +104,18 @@ class AddressPairs:
             words = [word for two in self._addresses.keys[number].tolist() for word in ((two >> 32) + HALF, two & 0xFFFF_FFFF)]
         return endpoint_text(words, ports >> 16 * (1 - end) & 0xFFFF)
 
-    def ports(self, pairs: Column, ends: Column) -> Column:
+    def ports(self, pairs: IntArray, ends: IntArray) -> IntArray:
         """Returns the port of one end for each pair."""
-        ports: Column = _ports(self.keys[pairs, 1])[ends, np.arange(len(pairs))]
+        ports: IntArray = _ports(self.keys[pairs, 1])[ends, np.arange(len(pairs))]
         return ports
 
 
-def halves(numbers: Column) -> tuple[Column, Column]:
+def halves(numbers: IntArray) -> tuple[IntArray, IntArray]:
     """Returns the two words of 32 bits that make up each number."""
     return (numbers >> 32) + HALF, numbers & 0xFFFF_FFFF
 
 
-def _ports(numbers: Column) -> Column:
+def _ports(numbers: IntArray) -> IntArray:
     """Returns the ports in the second numbers of keys: ports of the lower ends, then ports of the higher ends."""
     return np.stack((numbers >> 16 & 0xFFFF, numbers & 0xFFFF))
 
@@ -130,13 +129,13 @@ def endpoint_text(words: Iterable[int], port: int) -> str:
 
 
 @inline
-def is_narrow(tcp: Ints, i: int, at: int) -> bool:
+def is_narrow(tcp: IntArray, i: int, at: int) -> bool:
     """Returns whether an address of a packet is one of IPv4."""
     return bool(tcp[i, at] == FIRST_OF_IPV4 and tcp[i, at + 1] >> 32 == 0xFFFF - HALF)
 
 
 @kernel("int64(int64[:,::1], int64[:,::1], int64[::1])")
-def pair_keys(tcp: Ints, keys: Ints, side: Ints) -> int:
+def pair_keys(tcp: IntArray, keys: IntArray, side: IntArray) -> int:
     """Writes the key of the pair of each packet, and the end that sent it; the first number of keys with IPv6 addresses is left open.
     Returns how many those are."""
     wide = 0

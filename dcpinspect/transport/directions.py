@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.capture.batch import Bytes, Column
-from dcpinspect.kernels.kernel import Ints, kernel
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray
+from dcpinspect.kernels.kernel import kernel
 from dcpinspect.transport.chunk import FirstBytes, FirstPieces
 from dcpinspect.transport.flow_records import END, HOLE, StreamEntries, TransportTables
 from dcpinspect.transport.flows import flow_of
@@ -26,7 +25,7 @@ _ENDED, _PIECES, _FLOW = range(15, _FIELDS)
 
 
 @kernel("int64(int64[:,::1], TransportTables)")
-def list_directions(columns: Ints, tables: TransportTables) -> int:
+def list_directions(columns: IntArray, tables: TransportTables) -> int:
     """Writes a column for each direction with entries, and returns their number. Entries of a direction stand together.
 
     One step for each entry.
@@ -86,12 +85,12 @@ class Directions:
         self._flows = tables.flows
 
     @property
-    def edges(self) -> tuple[Column, Column, Column]:
+    def edges(self) -> tuple[IntArray, IntArray, IntArray]:
         """Where the entries of each direction begin and end, and how many of them are holes."""
         row, stop, holes = self._columns[_ROW : _HOLES + 1]
         return row, stop, holes
 
-    def first_bytes(self, data: Bytes, places_of: Callable[[StreamEntries], Column] | None) -> FirstBytes:
+    def first_bytes(self, data: ByteArray, places_of: Callable[[StreamEntries], IntArray] | None) -> FirstBytes:
         """Returns the first bytes of all these directions. ``places_of``: returns places of entries in the file, if they are wanted."""
         columns = self._columns
         return FirstBytes(
@@ -113,7 +112,7 @@ class Directions:
             pieces=self._pieces(np.flatnonzero(columns[_PIECES] > 1), places_of),
         )
 
-    def _pieces(self, rows: Column, places_of: Callable[[StreamEntries], Column] | None) -> FirstPieces:
+    def _pieces(self, rows: IntArray, places_of: Callable[[StreamEntries], IntArray] | None) -> FirstPieces:
         """Returns the pieces of these directions, without those that have a hole, bytes of an earlier batch, or too many bytes."""
         start, count, flow = self._columns[_ROW, rows], self._columns[_PIECES, rows], self._columns[_FLOW, rows]
         released = np.maximum(self._flows.released[flow], self._flows.opened_by[flow])
@@ -139,7 +138,7 @@ class Directions:
             direction_row[:0] if places_of is None else places_of(pieces),
         )
 
-    def release(self, taken: npt.NDArray[np.bool_]) -> None:
+    def release(self, taken: BoolArray) -> None:
         """Notes that the entries of these directions were given out."""
         has_flow = taken & (self._columns[_FLOW] > 1)
         self._flows.released[self._columns[_FLOW, has_flow]] = self._columns[_END_RELEASE, has_flow]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import Octets, copy, inline, kernel
+from dcpinspect.arrays import ByteArray
+from dcpinspect.kernels.kernel import copy, inline, kernel
 from dcpinspect.kernels.structs import Tables
 from dcpinspect.transport.flow_records import HELD, Flow, Packet, StreamEntries, TransportTables
 
@@ -34,7 +35,7 @@ def enter(tables: TransportTables, flow: Flow, length: int, source: int, packet:
 
 
 @kernel("void(octets, octets, GatherTables, uint8[::1], int64)")
-def gather(data: Octets, held: Octets, tables: GatherTables, target: Octets, origin: int) -> None:
+def gather(data: ByteArray, held: ByteArray, tables: GatherTables, target: ByteArray, origin: int) -> None:
     """Copies the bytes of entries to ``target``, whose first byte is stream offset ``origin``. One copy for each segment."""
     for i in range(len(tables.entries)):
         entry = tables.entries[i]

@@ -7,7 +7,8 @@ they are put aside.
 
 from __future__ import annotations
 
-from dcpinspect.kernels.structs import Ints, Struct, StructRows, T, Tables, nested, number
+from dcpinspect.arrays import IntArray
+from dcpinspect.kernels.structs import Struct, StructRows, T, Tables, nested, number
 
 HOLE, END, HELD = -1, -2, -3
 """Sources that are no offset in the batch's data. HOLE: missing bytes. END: the flow's end (length 0). ``HELD - n``: at ``n`` in the held
@@ -69,7 +70,7 @@ class StreamEntry(Struct[T]):
     release: T = number("Number of the packet by which they were entered.")
 
 
-class StreamEntries(StreamEntry[Ints], StructRows[StreamEntry]):
+class StreamEntries(StreamEntry[IntArray], StructRows[StreamEntry]):
     """The entries of a batch, in the order found."""
 
 
@@ -84,7 +85,7 @@ class Side(Struct[T]):
     has_fin: T = number("A FIN said where it ends.", bits=8)
 
 
-class Sides(Side[Ints], StructRows[Side]):
+class Sides(Side[IntArray], StructRows[Side]):
     """The directions of all connections. A flood has millions, so each byte counts."""
 
 
@@ -129,7 +130,7 @@ class Flow(Struct[T]):
     number: T = number("Its direction.", of="sides")
 
 
-class Flows(Flow[Ints], StructRows[Flow]):
+class Flows(Flow[IntArray], StructRows[Flow]):
     """Flows of connections that carried bytes. The first two rows are nobody's and never written: all connections without flows share
     them."""
 
@@ -159,7 +160,7 @@ class ConnectionRow(Struct[T]):
     )
 
 
-class ConnectionRows(ConnectionRow[Ints], StructRows[ConnectionRow]):
+class ConnectionRows(ConnectionRow[IntArray], StructRows[ConnectionRow]):
     """The connections of a reading."""
 
 
@@ -171,7 +172,7 @@ class EndpointPair(Struct[T]):
     routes: T = number("The first of its routes; 0: all packets were in one network.", bits=32, of="routes")
 
 
-class EndpointPairs(EndpointPair[Ints], StructRows[EndpointPair]):
+class EndpointPairs(EndpointPair[IntArray], StructRows[EndpointPair]):
     """The address pairs, by number as in ``AddressPairs``."""
 
 
@@ -184,7 +185,7 @@ class Route(Struct[T]):
     next: T = number("The next route of the pair, or 0.", bits=32, of="routes")
 
 
-class Routes(Route[Ints], StructRows[Route]):
+class Routes(Route[IntArray], StructRows[Route]):
     """The routes of all address pairs; the first one is nobody's."""
 
 
@@ -208,7 +209,7 @@ class Node(Struct[T]):
     wire: T = number("Bytes that it had on the wire.")
 
 
-class Nodes(Node[Ints], StructRows[Node]):
+class Nodes(Node[IntArray], StructRows[Node]):
     """The segments that wait."""
 
 
@@ -219,7 +220,7 @@ class FlowHole(Struct[T]):
     end: T = number("Stream offset after the last.")
 
 
-class FlowHoles(FlowHole[Ints], StructRows[FlowHole]):
+class FlowHoles(FlowHole[IntArray], StructRows[FlowHole]):
     """The recent holes of flows, RECENT_HOLES rows for each flow; the first ones are nobody's."""
 
 
@@ -254,6 +255,6 @@ class TransportTables(Tables):
     recent: FlowHoles
     nodes: Nodes
     entries: StreamEntries
-    fresh: Ints
+    fresh: IntArray
     """Numbers of the nodes made in this batch; their bytes are in the batch's data."""
     counts: TableCounts

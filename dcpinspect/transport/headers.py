@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.capture.batch import Bytes, Column, PacketBatch
+from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.encapsulations import TUNNEL_PORTS
-from dcpinspect.kernels.kernel import Ints, Octets, be16, be32, inline, kernel, le32, step
+from dcpinspect.kernels.kernel import be16, be32, inline, kernel, le32, step
 from dcpinspect.lazy_dataclass import dataclass
 
 USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL, FRAGMENT, INCOMPLETE = range(8)
@@ -59,11 +60,11 @@ _IPV4, _IPV6, _VLAN, _QINQ, _QINQ_OLD, _MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPAR
 class Headers:
     """The TCP packets of a batch that may matter, with one row each in ``tcp``, and the class of every packet."""
 
-    classes: Bytes
+    classes: ByteArray
     """Class of every packet of the batch."""
-    index: Column
+    index: IntArray
     """Place in the batch of each used packet."""
-    tcp: Column
+    tcp: IntArray
     """[used, COLUMNS]: source and destination address as two numbers each, and source and destination port. Then: sequence and
     acknowledgement number, flags, place of the payload in ``PacketBatch.data``, payload bytes captured, payload bytes on the wire, and
     the receive window, as the header has it. Then: bytes behind the end that the IP header tells, captured and on the wire, and the
@@ -72,9 +73,9 @@ class Headers:
     The two numbers of an address are its 128 bits, minus 2**63 each (IPv4 is mapped into IPv6)."""
 
     @property
-    def unusual(self) -> Column:
+    def unusual(self) -> IntArray:
         """Places of the packets that another dissector should look at."""
-        unusual_packets: Column = np.flatnonzero(self.classes == UNUSUAL)
+        unusual_packets: IntArray = np.flatnonzero(self.classes == UNUSUAL)
         return unusual_packets
 
 
@@ -98,7 +99,7 @@ class HeaderParser:
         self.count(headers.classes, 1)
         return headers
 
-    def count(self, classes: Bytes, sign: int) -> None:
+    def count(self, classes: ByteArray, sign: int) -> None:
         """Counts packets of these classes, or takes their count back."""
         self.counts += sign * np.bincount(classes, minlength=len(CLASS_NAMES))
 
@@ -107,7 +108,7 @@ class HeaderParser:
         classes = np.empty(len(batch), np.uint8)
         return Headers(classes, *self._parse(batch, classes, self.other_ports))
 
-    def _parse(self, batch: PacketBatch, classes: Bytes, other_ports: Column) -> tuple[Column, Column]:
+    def _parse(self, batch: PacketBatch, classes: ByteArray, other_ports: IntArray) -> tuple[IntArray, IntArray]:
         """Fills ``classes``, and counts in ``other_ports``; returns index and columns of the used packets."""
         count = len(batch)
         index = np.empty(count, np.int64)
@@ -130,7 +131,7 @@ class HeaderParser:
 
 
 @inline
-def nflog_payload(data: Octets, at: int, end: int) -> int:
+def nflog_payload(data: ByteArray, at: int, end: int) -> int:
     """Returns where the packet in a record of NFLOG begins, or the negated class of a record that holds none.
 
     Behind four bytes stand attributes: size, kind and value, in byte order of the capturing machine. No kind has more than eight bits.
@@ -148,7 +149,7 @@ def nflog_payload(data: Octets, at: int, end: int) -> int:
 
 
 @inline
-def kind_of_family(data: Octets, at: int) -> int:
+def kind_of_family(data: ByteArray, at: int) -> int:
     """Returns the EtherType of the packet behind an address family, which is in byte order of the capturing machine; 0 for others."""
     family = be32(data, at)
     if family > 0xFFFF:
@@ -159,7 +160,7 @@ def kind_of_family(data: Octets, at: int) -> int:
 
 
 @inline
-def kind_of_ip(data: Octets, at: int) -> int:
+def kind_of_ip(data: ByteArray, at: int) -> int:
     """Returns the EtherType of a packet by its IP version, 0 for others."""
     version = data[at] >> 4
     return _IPV6 if version == 6 else _IPV4 if version == 4 else 0
@@ -182,7 +183,7 @@ def link_size(link_type: int) -> int:
 
 
 @inline
-def kind_behind(data: Octets, at: int, link_type: int) -> int:
+def kind_behind(data: ByteArray, at: int, link_type: int) -> int:
     """Returns the EtherType of the packet behind the whole link header at ``at``, 0 if it names none."""
     if link_type == _ETHERNET:
         return int(be16(data, at + 12))
@@ -196,7 +197,7 @@ def kind_behind(data: Octets, at: int, link_type: int) -> int:
 
 
 @inline
-def network_start(data: Octets, at: int, end: int, link_type: int) -> int:
+def network_start(data: ByteArray, at: int, end: int, link_type: int) -> int:
     """Returns where the IP header begins, or the negated class of a packet that shows none."""
     size = link_size(link_type)
     if link_type == _NFLOG:
@@ -234,7 +235,7 @@ def within(network: int, tag: int) -> int:
 
 
 @inline
-def network_of(data: Octets, start: int, at: int, link_type: int) -> int:
+def network_of(data: ByteArray, start: int, at: int, link_type: int) -> int:
     """Returns a number for the network of a packet whose IP header begins at ``at``, by its VLAN tags; 0 if it has none."""
     network = 0
     tag = start + (14 if link_type == _ETHERNET else 16 if link_type == _COOKED else 20)
@@ -246,7 +247,7 @@ def network_of(data: Octets, start: int, at: int, link_type: int) -> int:
 
 
 @inline
-def take_addresses(data: Octets, at: int, version: int, tcp: Ints, row: int) -> None:
+def take_addresses(data: ByteArray, at: int, version: int, tcp: IntArray, row: int) -> None:
     """Writes the two addresses of an IP header, which begin at ``at``, into a row."""
     if version == 4:
         for side in range(2):
@@ -258,7 +259,7 @@ def take_addresses(data: Octets, at: int, version: int, tcp: Ints, row: int) -> 
 
 
 @inline
-def unreached(data: Octets, at: int, end: int, wanted_ports: Octets, tcp: Ints, row: int) -> bool:
+def unreached(data: ByteArray, at: int, end: int, wanted_ports: ByteArray, tcp: IntArray, row: int) -> bool:
     """Writes the row of the TCP packet that an ICMP error at ``at`` quotes. Returns whether there is one that did not reach its goal.
 
     An error quotes the IP header and 8 bytes at least: the ports and the sequence number.
@@ -297,7 +298,7 @@ def unreached(data: Octets, at: int, end: int, wanted_ports: Octets, tcp: Ints, 
 
 
 @step
-def transport_start(data: Octets, at: int, end: int) -> int:
+def transport_start(data: ByteArray, at: int, end: int) -> int:
     """Returns where the header behind the IP header at ``at`` begins, or the negated class of a packet that shows none."""
     if at + 20 > end:
         return -CUT
@@ -313,7 +314,7 @@ def transport_start(data: Octets, at: int, end: int) -> int:
 
 
 @inline
-def class_of_other(data: Octets, at: int, inner: int, end: int, protocol: int) -> int:
+def class_of_other(data: ByteArray, at: int, inner: int, end: int, protocol: int) -> int:
     """Returns the class of a packet that is not of TCP: it may be a tunnel, or there is more before its TCP header."""
     is_extended = data[at] >> 4 == 6 and protocol in (0, 43, 44, 60)
     is_tunnel = protocol in (4, 41, 47, 51, 137)  # IP in IP, GRE, authentication header, MPLS
@@ -323,7 +324,7 @@ def class_of_other(data: Octets, at: int, inner: int, end: int, protocol: int) -
 
 
 @inline
-def ip_end_of(data: Octets, at: int, wire_end: int) -> int:
+def ip_end_of(data: ByteArray, at: int, wire_end: int) -> int:
     """Returns where the IP packet at ``at`` ends on the wire, or -MALFORMED if that is not believed."""
     if data[at] >> 4 == 4:
         total = be16(data, at + 2)
@@ -337,7 +338,7 @@ def ip_end_of(data: Octets, at: int, wire_end: int) -> int:
 
 
 @inline
-def payload_start(data: Octets, inner: int, end: int, ip_end: int, is_alone: bool) -> int:
+def payload_start(data: ByteArray, inner: int, end: int, ip_end: int, is_alone: bool) -> int:
     """Returns where the payload behind the TCP header at ``inner`` begins, or the negated class of a packet that shows none.
 
     ``is_alone``: segmentation in hardware left only the size of the IP header in its length; ``ip_end`` is then that of the packet.
@@ -351,7 +352,7 @@ def payload_start(data: Octets, inner: int, end: int, ip_end: int, is_alone: boo
 
 
 @step
-def take_header(data: Octets, at: int, inner: int, end: int, tcp: Ints, row: int) -> None:
+def take_header(data: ByteArray, at: int, inner: int, end: int, tcp: IntArray, row: int) -> None:
     """Writes what the IP header at ``at`` and the TCP header at ``inner`` say into a row."""
     version = data[at] >> 4
     take_addresses(data, at + (12 if version == 4 else 8), version, tcp, row)
@@ -364,7 +365,7 @@ def take_header(data: Octets, at: int, inner: int, end: int, tcp: Ints, row: int
 
 
 @step
-def take_sizes(at: int, payload: int, end: int, ip_end: int, wire_end: int, tcp: Ints, row: int) -> None:
+def take_sizes(at: int, payload: int, end: int, ip_end: int, wire_end: int, tcp: IntArray, row: int) -> None:
     """Writes where the payload of the packet at ``at`` is, and what stands behind it, into a row."""
     is_longer = wire_end - at > _PADDED and ip_end < wire_end <= at + _MAX_FRAME
     tcp[row, PAYLOAD] = payload
@@ -376,16 +377,16 @@ def take_sizes(at: int, payload: int, end: int, ip_end: int, wire_end: int, tcp:
 
 @kernel("int64(octets, int64[::1], int64[::1], int64[::1], int64[::1], octets, uint8[::1], int64[::1], int64[:,::1], int64[::1])")
 def parse_headers(
-    data: Octets,
-    offset: Ints,
-    captured: Ints,
-    wire: Ints,
-    link_type: Ints,
-    wanted_ports: Octets,
-    classes: Octets,
-    index: Ints,
-    tcp: Ints,
-    other_ports: Ints,
+    data: ByteArray,
+    offset: IntArray,
+    captured: IntArray,
+    wire: IntArray,
+    link_type: IntArray,
+    wanted_ports: ByteArray,
+    classes: ByteArray,
+    index: IntArray,
+    tcp: IntArray,
+    other_ports: IntArray,
 ) -> int:
     """Fills ``classes`` for every packet, ``index`` and ``tcp`` for the used ones; returns the number of used packets. One step for each
     packet."""

@@ -6,9 +6,8 @@ import os
 
 import numpy as np
 
-from dcpinspect.arrays import grown
-from dcpinspect.capture.batch import Column
-from dcpinspect.kernels.kernel import Ints, inline, kernel
+from dcpinspect.arrays import IntArray, grown
+from dcpinspect.kernels.kernel import inline, kernel
 from dcpinspect.transport.headers import HALF
 
 KEY = 2
@@ -34,15 +33,15 @@ class KeyNumbers:
         """Number of known keys."""
         return int(self._count[0])
 
-    def reset(self, known_keys: Column) -> None:
+    def reset(self, known_keys: IntArray) -> None:
         """Makes these, [n, KEY], the known keys, which differ; the first one has number 0."""
         rows = 1 << (len(known_keys) + 2 * _BLOCK).bit_length()
         self._count[0] = len(known_keys)
-        self.keys: Column = grown(known_keys, rows)
-        self._table: Column = np.full(2 * rows, -1, np.int32)  # half full at most, so that finding a key takes few steps
+        self.keys: IntArray = grown(known_keys, rows)
+        self._table: IntArray = np.full(2 * rows, -1, np.int32)  # half full at most, so that finding a key takes few steps
         refill_table(self._secret, self._table, self.keys, len(known_keys))
 
-    def find(self, wanted_keys: Column) -> Column:
+    def find(self, wanted_keys: IntArray) -> IntArray:
         """Returns the number of each of these keys, [n, KEY]; new keys get the next numbers."""
         numbers = np.empty(len(wanted_keys), np.int64)
         done = 0
@@ -55,7 +54,7 @@ class KeyNumbers:
 
 
 @inline
-def slot_of(keys: Ints, row: int, secret: int, slots: int) -> int:
+def slot_of(keys: IntArray, row: int, secret: int, slots: int) -> int:
     """Returns the slot of a key: a polynomial hash over the prime 2**31 - 1 at a secret point.
 
     The bits are mixed at the end (as MurmurHash3 does): successive ports, as in a scan, make steps of equal width, whose low bits alone may
@@ -72,13 +71,15 @@ def slot_of(keys: Ints, row: int, secret: int, slots: int) -> int:
 
 
 @inline
-def is_same(keys: Ints, row: int, other_keys: Ints, other_row: int) -> bool:
+def is_same(keys: IntArray, row: int, other_keys: IntArray, other_row: int) -> bool:
     """Returns whether two keys are the same."""
     return bool(keys[row, 0] == other_keys[other_row, 0] and keys[row, 1] == other_keys[other_row, 1])
 
 
 @kernel("int64(int64[:,::1], int64[::1], int64, int32[::1], int64[:,::1], int64[::1], int64[:,::1])")
-def find_keys(wanted_keys: Ints, numbers: Ints, secret: int, table: Ints, keys: Ints, counts: Ints, looked_up: Ints) -> int:
+def find_keys(
+    wanted_keys: IntArray, numbers: IntArray, secret: int, table: IntArray, keys: IntArray, counts: IntArray, looked_up: IntArray
+) -> int:
     """Writes the number of each wanted key; enters new keys and counts them in ``counts[0]``. Returns the number of wanted keys done before
     room ran out. A few steps for each key."""
     count = counts[0]
@@ -110,7 +111,7 @@ def find_keys(wanted_keys: Ints, numbers: Ints, secret: int, table: Ints, keys: 
 
 
 @kernel("void(int64, int32[::1], int64[:,::1], int64)")
-def refill_table(secret: int, table: Ints, keys: Ints, count: int) -> None:
+def refill_table(secret: int, table: IntArray, keys: IntArray, count: int) -> None:
     """Enters the first ``count`` keys into an empty table. A few steps for each key."""
     slots = len(table)
     for i in range(count):

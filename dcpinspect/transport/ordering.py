@@ -13,7 +13,8 @@ The entries do not depend on the batches, because each packet is handled complet
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import Ints, Octets, inline, kernel, step
+from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.kernels.kernel import inline, kernel, step
 from dcpinspect.transport.entries import enter
 from dcpinspect.transport.flow_records import (
     BY_FIN,
@@ -94,17 +95,17 @@ MAX_TOTAL_WAITING = 256 << 20
 class PacketTables(TransportTables):
     """The tables, with the columns of a batch: a table of its packets would be a copy."""
 
-    index: Ints
+    index: IntArray
     """Number in the batch of each packet that counts."""
-    pairs: Ints
+    pairs: IntArray
     """Number of the address pair of each packet."""
-    ends: Ints
+    ends: IntArray
     """The end of the address pair that sent each packet."""
-    times: Ints
+    times: IntArray
     """Capture time of each packet in the batch."""
-    packets: Ints
+    packets: IntArray
     """Number of each packet over the whole reading."""
-    frames: Ints
+    frames: IntArray
     """Frame of each packet."""
 
 
@@ -341,7 +342,7 @@ def relieve(tables: TransportTables) -> None:
 
 
 @step
-def read_packet(tables: PacketTables, tcp: Ints, i: int) -> None:
+def read_packet(tables: PacketTables, tcp: IntArray, i: int) -> None:
     """Makes the packet in row ``i`` the current one."""
     segment, packet = tables.segment, tables.segment.packet
     packet.number = tables.packets[tables.index[i]]
@@ -551,7 +552,7 @@ def take_packet(tables: TransportTables, side: int) -> None:
 
 
 @kernel("int64(int64, int64[:,::1], octets, PacketTables)")
-def order_segments(start: int, tcp: Ints, server_ports: Octets, tables: PacketTables) -> int:
+def order_segments(start: int, tcp: IntArray, server_ports: ByteArray, tables: PacketTables) -> int:
     """Handles packets from row ``start`` of ``tcp`` on. Returns the row of the first one not handled, for want of room in a table, or their
     count.
 

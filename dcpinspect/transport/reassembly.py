@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.arrays import grown, only
-from dcpinspect.capture.batch import Bytes, Column, PacketBatch
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray, grown, only
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.kernels.kernel import Kernel
 from dcpinspect.kernels.structs import StructRows
 from dcpinspect.lazy_dataclass import dataclass
@@ -140,11 +139,11 @@ class Reassembler:
         tables.routes = Routes.zeros(4)
         tables.fresh = tables.index = tables.pairs = tables.ends = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.index
-        self.take_first: Callable[[FirstBytes], npt.NDArray[np.bool_] | None] | None = None
+        self.take_first: Callable[[FirstBytes], BoolArray | None] | None = None
         """Gets the first bytes of directions, and returns a mask of directions of which no chunk is wanted; None: chunks of all are
         wanted."""
         self._dropped = np.zeros((2, 1 + len(COUNTED)), np.int64)  # sums of connections that left memory, by direction
-        self._held: Bytes = np.empty(0, np.uint8)
+        self._held: ByteArray = np.empty(0, np.uint8)
         self._held_used = 0
         self._with_places = with_places
         self._file_offset = self._data_size = 0  # of the current batch
@@ -236,12 +235,12 @@ class Reassembler:
         return self._tables.connections[: self._tables.counts.connections]
 
     @property
-    def pair_of_connection(self) -> Column:
+    def pair_of_connection(self) -> IntArray:
         """The number in ``pairs`` of each connection met so far."""
         return self._known.pair.astype(np.int64)
 
     @property
-    def first_packets(self) -> Column:
+    def first_packets(self) -> IntArray:
         """The first packet of each connection met so far."""
         return self._known.first_packet.astype(np.int64)
 
@@ -261,19 +260,19 @@ class Reassembler:
         row = self._tables.connections[connection - 1]
         return self.pairs.address(row.pair, row.client_end ^ side)
 
-    def server_ports(self, first: int) -> Column:
+    def server_ports(self, first: int) -> IntArray:
         """Returns the server ports of the connections met so far, without the first ``first`` connections."""
         met = self._known[first:]
         return self.pairs.ports(met.pair, 1 - met.client_end)
 
-    def handshakes(self, first: int) -> npt.NDArray[np.bool_]:
+    def handshakes(self, first: int) -> BoolArray:
         """Returns whether the SYN was captured, for the connections met so far without the first ``first``."""
         started = self._tables.sides.started[2 * first : 2 * self.count]
-        has_handshake: npt.NDArray[np.bool_] = (started.reshape(-1, 2) != 0).any(axis=1)
+        has_handshake: BoolArray = (started.reshape(-1, 2) != 0).any(axis=1)
         return has_handshake
 
     @property
-    def opened_by(self) -> Column:
+    def opened_by(self) -> IntArray:
         """The packet that showed each connection met so far to be a connection; the packets differ and are in order."""
         return np.maximum(self._known.first_packet, self._tables.flows.opened_by[self._first_flows()])
 
@@ -281,7 +280,7 @@ class Reassembler:
         """Returns whether the SYN of a connection was captured; this does not change once there are chunks of the connection."""
         return any(self._tables.sides[2 * connection - side].started for side in (2, 1))
 
-    def have_handshake(self, connections: Column) -> npt.NDArray[np.bool_]:
+    def have_handshake(self, connections: IntArray) -> BoolArray:
         """Returns whether the SYN was captured, for each of these connections."""
         sides = self._tables.sides.started
         return np.asarray((sides[2 * connections - 2] != 0) | (sides[2 * connections - 1] != 0), dtype=np.bool_)
@@ -308,33 +307,33 @@ class Reassembler:
         """Returns the counts of bytes of one direction so far."""
         return self._accounts(np.array([2 * connection - 2 + direction]))[0]
 
-    def _accounts(self, sides: Column) -> list[DirectionAccount]:
+    def _accounts(self, sides: IntArray) -> list[DirectionAccount]:
         columns = (1 + sides // 2, sides % 2, self._tables.sides.packets[sides], *self._counted(sides))
         return [DirectionAccount(*numbers) for numbers in zip(*(column.tolist() for column in columns), strict=True)]
 
-    def counted(self, sides: Column) -> list[Column]:
+    def counted(self, sides: IntArray) -> list[IntArray]:
         """Returns the columns ``COUNTED`` of these directions."""
         return list(self._counted(sides))
 
-    def _counted(self, sides: Column) -> Iterator[Column]:
+    def _counted(self, sides: IntArray) -> Iterator[IntArray]:
         """Yields the columns ``COUNTED`` one by one: for millions of directions each column takes much memory."""
         flows, flow_rows, aside = self._tables.flows, self._first_flows(sides // 2) + sides % 2, self._aside(sides)
         for name in COUNTED:
-            column: Column = getattr(flows, name)[flow_rows]
+            column: IntArray = getattr(flows, name)[flow_rows]
             yield column + aside if name in ("payload", "unique") else column
 
-    def _aside(self, sides: Column) -> Column:
+    def _aside(self, sides: IntArray) -> IntArray:
         """Returns the bytes of those directions whose flows are put aside; 0 for others."""
         packed_sizes = np.maximum(-1 - self._known.flows[sides >> 1].astype(np.int64), 0)
-        byte_counts: Column = (packed_sizes >> (sides & 1) * ASIDE_BITS + 1) & (1 << ASIDE_BITS - 1) - 1
+        byte_counts: IntArray = (packed_sizes >> (sides & 1) * ASIDE_BITS + 1) & (1 << ASIDE_BITS - 1) - 1
         return byte_counts
 
-    def _first_flows(self, connection_rows: Column | slice = slice(None)) -> Column:
+    def _first_flows(self, connection_rows: IntArray | slice = slice(None)) -> IntArray:
         """Returns the row of the first flow of each connection, from 0. It is a row of nobody's if there is no flow, or if the flows are
         put aside."""
         return np.maximum(self._known.flows[connection_rows].astype(np.int64), 0)
 
-    def with_bytes(self, connections: Column) -> Column:
+    def with_bytes(self, connections: IntArray) -> IntArray:
         """Returns those of these connections that carried a byte, or are known to lack one."""
         flows = self._tables.flows
         has_any = (flows.payload > 0) | (flows.missing > 0)
@@ -352,7 +351,7 @@ class Reassembler:
         """Number of connections met so far."""
         return self._tables.counts.connections
 
-    def closed_at(self, connections: Column) -> tuple[Column, npt.NDArray[np.bool_]]:
+    def closed_at(self, connections: IntArray) -> tuple[IntArray, BoolArray]:
         """Returns (when each connection was closed, whether the last byte of both its directions was given out by now)."""
         rows = self._tables.connections[connections - 1]
         sides = [self._tables.sides[2 * connections - side] for side in (2, 1)]
@@ -372,7 +371,7 @@ class Reassembler:
             counts.connections = connection_count
             yield from chunks
 
-    def keep(self, staying: Column) -> None:
+    def keep(self, staying: IntArray) -> None:
         """Keeps only these connections, by number: the others are over, and nobody asks for them.
 
         The others leave memory, but for the first connection and the latest of those that were the last on their addresses. A packet that
@@ -405,7 +404,7 @@ class Reassembler:
         tables.connections.pair[kept_rows] = np.where(pairs >= 0, numbers[pairs], -1)
         self._keep_flows(kept_rows[tables.connections.flows[kept_rows] > 0])
 
-    def _keep_routes(self, routes: Routes, numbers: Column) -> None:
+    def _keep_routes(self, routes: Routes, numbers: IntArray) -> None:
         """Keeps only these routes, in their order; ``numbers``: the new number of each address pair."""
         routes = routes[np.argsort(routes.pair, kind="stable")]
         routes.pair = numbers[routes.pair]
@@ -416,7 +415,7 @@ class Reassembler:
         self._tables.routes = Routes(np.concatenate((np.zeros(1, routes.array.dtype), routes.array, np.zeros(4, routes.array.dtype))))
         self._tables.counts.routes = 1 + len(routes)
 
-    def _keep_flows(self, connection_rows: Column) -> None:
+    def _keep_flows(self, connection_rows: IntArray) -> None:
         """Keeps flows of these connections only."""
         tables, counts = self._tables, self._tables.counts
         first = tables.connections.flows[connection_rows]
@@ -430,12 +429,12 @@ class Reassembler:
         tables.flows.recent[holes] = 1 + np.arange(len(holes))
         counts.recent = len(holes)
 
-    def left(self, staying: Column) -> list[DirectionAccount]:
+    def left(self, staying: IntArray) -> list[DirectionAccount]:
         """Returns the counts of bytes of all connections but these, one account for each direction."""
         other_rows = np.setdiff1d(np.arange(self.count), staying - 1)
         return [DirectionAccount(0, side, *sums) for side, sums in enumerate((self._dropped + self._sums(other_rows)).tolist())]
 
-    def _sums(self, connection_rows: Column) -> Column:
+    def _sums(self, connection_rows: IntArray) -> IntArray:
         packets = self._tables.sides.packets
         return np.array(
             [
@@ -449,7 +448,7 @@ class Reassembler:
         """When every connection was seen so far; connection ``n`` is at ``n - 1``."""
         return self.lifetimes_of(np.arange(1, self.count + 1))
 
-    def lifetimes_of(self, connections: Column) -> list[Lifetime]:
+    def lifetimes_of(self, connections: IntArray) -> list[Lifetime]:
         """Returns when these connections, by number, were seen so far."""
         rows = self._tables.connections[connections - 1]
         columns = (
@@ -502,7 +501,7 @@ class Reassembler:
             if 2 * counts.flows > len(tables.flows):
                 tables.flows = _grown(tables.flows, 0)
 
-    def _chunks(self, data: Bytes) -> Iterator[StreamChunk]:
+    def _chunks(self, data: ByteArray) -> Iterator[StreamChunk]:
         """Yields the chunks of the current entries; nodes that still wait may be moved meanwhile."""
         if not self._tables.counts.entries:
             return iter(())
@@ -521,7 +520,7 @@ class Reassembler:
             for chunk in self._side_chunks(entries[start:end], data, held, holes=count)
         )
 
-    def _side_chunks(self, entries: StreamEntries, data: Bytes, held: Bytes, *, holes: int) -> Iterator[StreamChunk]:
+    def _side_chunks(self, entries: StreamEntries, data: ByteArray, held: ByteArray, *, holes: int) -> Iterator[StreamChunk]:
         """Yields the chunks of one direction: one chunk, unless its holes are very long."""
         start = 0
         filled = 0
@@ -534,7 +533,7 @@ class Reassembler:
             filled += length if length <= MAX_FILLED_HOLE else 0
         yield self._chunk(entries[start:] if start else entries, data, held, holed=holes > 0)
 
-    def _chunk(self, entries: StreamEntries, data: Bytes, held: Bytes, *, holed: bool) -> StreamChunk:
+    def _chunk(self, entries: StreamEntries, data: ByteArray, held: ByteArray, *, holed: bool) -> StreamChunk:
         offsets, lengths, sources, packet = entries.offset, entries.length, entries.source, entries.packet
         side, offset, length, source = (int(column[0]) for column in (entries.side, offsets, lengths, sources))
         first = int(self._tables.connections[side // 2].flows)
@@ -571,23 +570,23 @@ class Reassembler:
             places=self._entry_places(entries) if self._with_places else None,
         )
 
-    def _entry_places(self, entries: StreamEntries) -> Column:
+    def _entry_places(self, entries: StreamEntries) -> IntArray:
         source = entries.source
         is_in_batch = source >= 0
         file_places = np.where(source <= HELD, entries.place, NOWHERE)
         file_places[is_in_batch] = self._places(source[is_in_batch])
         return file_places
 
-    def _places(self, source: Column) -> Column:
+    def _places(self, source: IntArray) -> IntArray:
         """Returns where the bytes at these places of the batch's data are in their file."""
-        file_places: Column = self._file_offset + source
+        file_places: IntArray = self._file_offset + source
         beside = np.flatnonzero(source >= self._data_size)
         if len(beside):
             start, origin = self._origins[np.searchsorted(self._origins[:, 0], source[beside], "right") - 1].T
             file_places[beside] = np.where(origin >= 0, file_places[beside] - start + origin, SCATTERED)
         return file_places
 
-    def _hold(self, data: Bytes, fresh: Column) -> None:
+    def _hold(self, data: ByteArray, fresh: IntArray) -> None:
         """Copies the bytes of segments that go on waiting, since the batch's buffer is not kept."""
         nodes = self._tables.nodes
         if not len(fresh):
@@ -619,7 +618,7 @@ class Reassembler:
         nodes.source[live] = HELD - held_start
         self._held, self._held_used = held, size
 
-    def _copy_nodes(self, node_rows: Column, target_start: Column, data: Bytes, held: Bytes, target: Bytes) -> None:
+    def _copy_nodes(self, node_rows: IntArray, target_start: IntArray, data: ByteArray, held: ByteArray, target: ByteArray) -> None:
         nodes, entries = self._tables.nodes, StreamEntries.zeros(len(node_rows))
         entries.offset, entries.length, entries.source = target_start, nodes.length[node_rows], nodes.source[node_rows]
         gather(data, held, GatherTables(entries), target, 0)

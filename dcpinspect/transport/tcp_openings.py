@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.capture.batch import Column
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.transport.flow_records import BY_RST, OPEN, SHUT_NS, ConnectionRows, TransportTables
 from dcpinspect.transport.headers import OF_IPV6, TIME_EXCEEDED
 from dcpinspect.transport.whose import WAIT_NS
@@ -47,7 +46,7 @@ class Opening(NamedTuple):
     unproven: tuple[int, int]
 
 
-def openings(tables: TransportTables, numbers: Column, now_ns: int) -> Iterator[Opening]:
+def openings(tables: TransportTables, numbers: IntArray, now_ns: int) -> Iterator[Opening]:
     """Yields what came of these connections, by number."""
     connection_rows = tables.connections[numbers - 1]
     kinds = _kinds(tables, connection_rows, numbers, now_ns)
@@ -68,7 +67,7 @@ def _error(factor: int) -> str:
     return _CODES.get(factor - 1, OTHER_ERROR) if factor > 0 else ""
 
 
-def counted(tables: TransportTables, numbers: Column, now_ns: int) -> Counter[str]:
+def counted(tables: TransportTables, numbers: IntArray, now_ns: int) -> Counter[str]:
     """Returns how many of these connections were not opened, or were silent, by what came of them."""
     outcome_counts: Counter[str] = Counter()
     kinds = _kinds(tables, tables.connections[numbers - 1], numbers, now_ns)
@@ -82,7 +81,7 @@ def counted(tables: TransportTables, numbers: Column, now_ns: int) -> Counter[st
     return +outcome_counts
 
 
-def _kinds(tables: TransportTables, connection_rows: ConnectionRows, numbers: Column, now_ns: int) -> Column:
+def _kinds(tables: TransportTables, connection_rows: ConnectionRows, numbers: IntArray, now_ns: int) -> IntArray:
     """Returns what came of connections: places in ``OPENINGS``.
 
     A client that said something was answered before, whether the capture has that or not.
@@ -107,7 +106,7 @@ def _kinds(tables: TransportTables, connection_rows: ConnectionRows, numbers: Co
     return kinds
 
 
-def _unseen(tables: TransportTables, connection_rows: ConnectionRows, numbers: Column) -> Column:
+def _unseen(tables: TransportTables, connection_rows: ConnectionRows, numbers: IntArray) -> IntArray:
     """Returns the direction of which no packet was captured, for each connection, or -1.
 
     The other one must show that there was something: by its handshake, or because it goes on for longer than an answer takes.
@@ -118,7 +117,7 @@ def _unseen(tables: TransportTables, connection_rows: ConnectionRows, numbers: C
     goes_on = (connection_rows.last_time - connection_rows.first_time >= WAIT_NS) & (again == 0)
     is_sure = (tables.sides.has_base[both] != 0).all(axis=0) | goes_on
     has_bytes = (payload > 0) | (connection_rows.flows < -1)
-    unseen_direction: Column = np.where((is_seen.sum(axis=0) == 1) & has_bytes & is_sure, np.argmin(is_seen, axis=0), -1)
+    unseen_direction: IntArray = np.where((is_seen.sum(axis=0) == 1) & has_bytes & is_sure, np.argmin(is_seen, axis=0), -1)
     return unseen_direction
 
 
@@ -126,7 +125,7 @@ def _shut(tables: TransportTables, connection_rows: ConnectionRows) -> dict[int,
     """Returns by place, for connections of which an end took nothing for ``SHUT_NS`` or more, when each direction's sender did."""
     first = connection_rows.flows.astype(np.int64)
     flows = tables.flows
-    is_any: npt.NDArray[np.bool_] = (flows.shut_since > 0) | (flows.shuts > 0)
+    is_any: BoolArray = (flows.shut_since > 0) | (flows.shuts > 0)
     spells = {}
     for row in np.flatnonzero((first > 0) & (is_any[np.maximum(first, 0)] | is_any[np.maximum(first, 0) + 1])).tolist():
         connection = connection_rows[row]

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.capture.batch import Bytes, Column, PacketBatch
+from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.encapsulations import GRE_PORT, GTP_PORT, READ, VXLAN_PORTS
 from dcpinspect.kernels.kernel import be16, be32
 from dcpinspect.lazy_dataclass import dataclass
@@ -93,7 +94,7 @@ class UnusualPackets:
         self._lost = 0
         self._layers = _Layers()
 
-    def resolve(self, batch: PacketBatch, headers: Headers) -> tuple[Headers, Bytes, Column]:
+    def resolve(self, batch: PacketBatch, headers: Headers) -> tuple[Headers, ByteArray, IntArray]:
         """Returns ``headers`` with the unusual packets of ``batch`` added, the bytes that ``PAYLOAD`` points into, and the origin of added
         bytes.
 

@@ -7,7 +7,8 @@ agrees with it: an answer to the SYN, or what its sender says next. If the conne
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import Octets, inline, step
+from dcpinspect.arrays import ByteArray
+from dcpinspect.kernels.kernel import inline, step
 from dcpinspect.transport import flow_records
 from dcpinspect.transport.flow_records import BY_RST, OPEN, REPLACED, ConnectionRow, Flow, Packet, Side, TransportTables
 from dcpinspect.transport.flows import close_side, drop_stray, flow_of, next_of, own_flow
@@ -359,7 +360,7 @@ def open_at_strays(tables: TransportTables, side: int) -> int:
 
 
 @inline
-def client_end_of(end: int, flags: int, port: int, other_port: int, server_ports: Octets) -> int:
+def client_end_of(end: int, flags: int, port: int, other_port: int, server_ports: ByteArray) -> int:
     """Returns which end of a pair is the client, by the first packet of their connection, which comes from ``end`` and ``port``."""
     if flags & SYN:
         return 1 - end if flags & ACK else end

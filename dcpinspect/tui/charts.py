@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.lanes import Scale
 from dcpinspect.output.render.timeline_text import numbers, seconds
 from dcpinspect.text import cells, clip
@@ -20,11 +21,10 @@ FULL = "█"
 LABEL = 9
 """Width of the numbers beside a chart, with a blank behind them, in terminal columns."""
 
-Whole = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
 
-def fitted(values: Whole, width: int) -> Values:
+def fitted(values: IntArray, width: int) -> Values:
     """Fits values to ``width`` columns: repeats each value, or takes the greatest of several neighbours, so that no peak is lost."""
     if not len(values) or width < 1:
         return np.zeros(0)
@@ -45,7 +45,7 @@ def columns(values: Values, height: int, *, most: float | None = None) -> list[s
 
 
 def chart(
-    title: str, values: Whole, span: tuple[int, int], *, width: int, height: int, each: float = 1, limit: int | None = None
+    title: str, values: IntArray, span: tuple[int, int], *, width: int, height: int, each: float = 1, limit: int | None = None
 ) -> list[str]:
     """Returns a heading, ``height`` lines of columns with numbers beside them, and the axis of time.
 
@@ -88,7 +88,7 @@ def bar(value: int, most: int, width: int) -> str:
     return FULL * max(1, round(width * value / most)) if value > 0 and most > 0 else ""
 
 
-def spark(values: Whole, width: int) -> str:
+def spark(values: IntArray, width: int) -> str:
     """Returns a chart that is one line high."""
     return columns(fitted(values, width), 1)[0] if len(values) else ""
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.verdict import LOST
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
@@ -66,7 +67,7 @@ class Heat:
     bytes: Counts = field(default_factory=lambda: np.zeros((0, SPANS), np.uint64))
     """Bytes of the messages with these items, by vbucket and span."""
 
-    def cells(self, groups: list[tuple[int, int]], together: int) -> npt.NDArray[np.int64]:
+    def cells(self, groups: list[tuple[int, int]], together: int) -> IntArray:
         """Returns the sums per group and column. A group has its first and last vbucket; a column has ``together`` spans."""
         columns = -(-self.used // together)
         found = np.zeros((len(groups), columns), np.int64)
@@ -138,11 +139,11 @@ class HeatCounter:
         return Heat(self._start_ns or 0, self._span_ns, self._latest + 1, self._counts.copy(), self._bytes.copy())
 
 
-def signs(heat: Heat, records: Mapping[str, Records], place_of: npt.NDArray[np.int64], shape: tuple[int, int], together: int) -> Signs:
+def signs(heat: Heat, records: Mapping[str, Records], place_of: IntArray, shape: tuple[int, int], together: int) -> Signs:
     """Returns the sign of each cell, as its number in ``SIGNS``. ``place_of``: the line of cells of each vbucket, -1 for none."""
     found = np.zeros(shape, np.int8)
 
-    def put(sign: int, vbuckets: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> None:
+    def put(sign: int, vbuckets: IntArray, times: IntArray) -> None:
         known = vbuckets < len(place_of)
         line, column = place_of[vbuckets[known]], np.maximum(times[known] - heat.start_ns, 0) // (heat.span_ns * together)
         shown = line >= 0

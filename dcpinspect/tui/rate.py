@@ -8,12 +8,13 @@ import numpy as np
 from rich.style import Style
 from textual.strip import Strip
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.timeline_text import lasting
 from dcpinspect.output.statistics import Charts
 from dcpinspect.protocol.message import Severity
 from dcpinspect.tables.series import SPANS
 from dcpinspect.tui import theme
-from dcpinspect.tui.charts import LABEL, Whole, axis, columns, short
+from dcpinspect.tui.charts import LABEL, axis, columns, short
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.strips import LineView, strip
 from dcpinspect.tui.theme import Glyphs
@@ -32,9 +33,9 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         """When the capture began and ended, in nanoseconds since 1970."""
         self._why = ""
         """Why nothing is drawn."""
-        self._found: dict[Severity, Whole] = {}
+        self._found: dict[Severity, IntArray] = {}
         """Times of errors and warnings, in nanoseconds since 1970."""
-        self._values: Whole = np.zeros(0, np.int64)
+        self._values: IntArray = np.zeros(0, np.int64)
 
     def show(self, results: Results, first_ns: int, last_ns: int) -> None:
         """Shows the results so far. ``first_ns`` and ``last_ns``: when the capture began and ended, in nanoseconds since 1970."""
@@ -92,9 +93,9 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
         return max(1, self.size.width - LABEL)
 
     @property
-    def _span_of_column(self) -> Whole:
+    def _span_of_column(self) -> IntArray:
         """The first span of time of each column."""
-        found: Whole = np.arange(self._room) * len(self._values) // self._room
+        found: IntArray = np.arange(self._room) * len(self._values) // self._room
         return found
 
     def render_line(self, y: int) -> Strip:
@@ -104,7 +105,7 @@ class Rate(LineView, can_focus=True, inherit_bindings=False):
             return strip([(f" {self._why}" if y == 0 else "", dim)], self.size.width, base)
         if y >= high:
             return self._with_cursor(self._axis(base, dim))
-        values: Whole = np.maximum.reduceat(self._values, self._span_of_column)  # no peak is lost
+        values: IntArray = np.maximum.reduceat(self._values, self._span_of_column)  # no peak is lost
         mark = short(int(values.max())) if y == 0 else "0" if y == high - 1 else ""
         text = columns(values / max(int(values.max()), 1), high, most=1)[y]
         paint = base + theme.style_of(self.app, "chart-bar")

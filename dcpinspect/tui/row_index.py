@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
+
 Rows = npt.NDArray[np.uint32 | np.uint64]
 
 
@@ -55,7 +57,7 @@ class RowIndex:
         else:
             self._first = max(self._first, first)
 
-    def rows(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+    def rows(self, start: int, stop: int) -> IntArray:
         """Returns the rows from place ``start`` to before place ``stop``."""
         if self.is_filtered:
             return self._rows[start:stop].astype(np.int64)
@@ -74,7 +76,7 @@ class RowIndex:
             return int(np.searchsorted(self._rows, row))
         return min(max(row - self._first, 0), len(self))
 
-    def have(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def have(self, rows: IntArray) -> BoolArray:
         """Returns, for each of ``rows``, whether the list shows it."""
         if not self.is_filtered:
             return (rows >= self._first) & (rows <= self._last)

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dcpinspect.arrays import give_back
+from dcpinspect.arrays import BoolArray, give_back
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.message_lines import Lines
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.reading.store.store import Store
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.text import clip, escape
@@ -77,7 +77,7 @@ def _texts(data: np.ndarray[tuple[int], np.dtype[np.uint8]], ends: RowNumbers, k
     return pa.Array.from_buffers(kind, len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def _mask(found: pa.Array) -> Mask:
+def _mask(found: pa.Array) -> BoolArray:
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 
 

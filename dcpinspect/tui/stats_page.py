@@ -7,12 +7,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.stats_text import stats_text
 from dcpinspect.output.render.timeline_text import lasting
 from dcpinspect.output.statistics import Charts
 from dcpinspect.tables.message_statistics import StatisticsRow
 from dcpinspect.text import clip, escape
-from dcpinspect.tui.charts import BLOCKS, LABEL, Whole, bar, beside, chart, duration, fitted, short, spark
+from dcpinspect.tui.charts import BLOCKS, LABEL, bar, beside, chart, duration, fitted, short, spark
 
 Measure = Literal["messages", "bytes"]
 Line = tuple[str, str]
@@ -113,7 +114,7 @@ def _windows(charts: Charts, ends: tuple[int, int], width: int, found: Sequence[
 
 
 def _round_trips(
-    series: Sequence[tuple[int, int, int, Whole]], what: str, ends: tuple[int, int], width: int, found: Sequence[Happened]
+    series: Sequence[tuple[int, int, int, IntArray]], what: str, ends: tuple[int, int], width: int, found: Sequence[Happened]
 ) -> Iterator[Line]:
     """Yields charts of how long connections took to answer, the slowest first."""
     slowest = sorted(series, key=lambda one: -int(one[3].max(initial=0)))
@@ -133,7 +134,7 @@ def _with_marks(
     lines: Sequence[str],
     connection: int,
     span: tuple[int, int],
-    values: Whole,
+    values: IntArray,
     ends: tuple[int, int],
     width: int,
     found: Sequence[Happened],
@@ -178,18 +179,18 @@ def _sizes(charts: Charts) -> Iterator[Line]:
     yield "".join(f"{short(1 << power):<6}" for power in range(low, high + 1)), ""
 
 
-def _heights(counts: Whole) -> str:
+def _heights(counts: IntArray) -> str:
     most = max(1, int(counts.max(initial=0)))
     return "".join(BLOCKS[(8 * int(count) - 1) // most] if count else " " for count in counts)
 
 
-def _octaves(counts: Whole) -> tuple[int, int]:
+def _octaves(counts: IntArray) -> tuple[int, int]:
     used = np.flatnonzero(counts)
     return (int(used[0]), int(used[-1])) if len(used) else (0, 0)
 
 
-def _sum(rows: Sequence[Whole]) -> Whole:
-    found: Whole = np.sum(rows, axis=0, dtype=np.int64)
+def _sum(rows: Sequence[IntArray]) -> IntArray:
+    found: IntArray = np.sum(rows, axis=0, dtype=np.int64)
     return found
 
 

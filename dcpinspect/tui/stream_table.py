@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.strip import Strip
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.findings.finding import Finding
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.shape import unread
@@ -25,7 +25,6 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.strips import LineView, Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 
-Whole = npt.NDArray[np.int64]
 Key = tuple[int, int, int, int]
 """Identifies a stream: connection, vbucket, stream-id (-1 for none), ordinal."""
 
@@ -78,7 +77,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         self.narrowed: list[tuple[Column, Any, bool]] = []
         """Conditions on the shown streams: a column, a value, and whether rows must have that value (True) or must not (False)."""
         self._bad: dict[tuple[int, int], set[Severity]] = {}
-        self._order: Whole = np.zeros(0, np.int64)
+        self._order: IntArray = np.zeros(0, np.int64)
         self._column = 0
         self._sorted: Column | None = None
         self._is_down = False
@@ -113,7 +112,7 @@ class StreamTable(LineView, can_focus=True, inherit_bindings=False):
         self.virtual_size = Size(room(self), 1 + len(chosen))
         self.go(min(self.at, max(0, len(chosen) - 1)) if place is None else place)
 
-    def _place_of(self, key: Key, chosen: Whole) -> int | None:
+    def _place_of(self, key: Key, chosen: IntArray) -> int | None:
         assert self.records is not None, "there are rows"
         connection, vbucket, sid, stream = key
         candidates = np.ones(len(self.records), np.bool_)
@@ -347,7 +346,7 @@ def _text(column: Column, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and column.name in ("items", "snapshots", "gaps") else escape(str(value))
 
 
-def _equal(records: Records, name: str, value: Any) -> Whole:
+def _equal(records: Records, name: str, value: Any) -> IntArray:
     """Returns the rows that have a value in a column."""
     column = records.columns[name]
     if isinstance(column, NumberColumn):
@@ -356,7 +355,7 @@ def _equal(records: Records, name: str, value: Any) -> Whole:
     return records.rows_with(name, value)
 
 
-def _rank(records: Records, name: str) -> Whole:
+def _rank(records: Records, name: str) -> IntArray:
     """Returns ranks with the order of a column's values; null has the lowest rank."""
     column = records.columns[name]
     if isinstance(column, NumberColumn):

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from textual import events
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.lanes import LETTERS, TICK, Glyphs, Lanes, Scale
 from dcpinspect.output.render.message_lines import counted
 from dcpinspect.output.render.shape import Shape
@@ -213,7 +213,7 @@ class TimelineCursor(LineView, can_focus=True, inherit_bindings=False):
     # -- the cursor ---------------------------------------------------------------------------------------
 
     @property
-    def _stretched(self) -> npt.NDArray[np.int64]:
+    def _stretched(self) -> IntArray:
         """The cell of each column."""
         return np.arange(self._columns) * self.scale.cells // self._columns
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.verdict import LETTERS, LOST, stood
 from dcpinspect.protocol.column_types import NumberColumn
 from dcpinspect.protocol.message import Severity
@@ -22,7 +22,6 @@ FEW = 64
 """Number of vbuckets with streams up to which only these are shown."""
 LEVELS = 8
 
-Values = npt.NDArray[np.int64]
 
 MEASURES = {
     "verdict": "",
@@ -111,7 +110,7 @@ class Cells:
             counts[(*self.mark(number, glyphs), words or self.state(number).replace("-", " "))] += 1
         return [(sign, paint, count, words) for (sign, paint, words), count in counts.items()]
 
-    def values(self, measure: str) -> Values:
+    def values(self, measure: str) -> IntArray:
         """Returns the measure of each vbucket; for verdicts, a greater value is worse."""
         found = np.zeros(self.count, np.int64)
         if measure == "from disk":
@@ -125,7 +124,7 @@ class Cells:
                 found[number] = sum(_measured(row, measure) for row in rows)
         return found
 
-    def _from_disk(self) -> Values:
+    def _from_disk(self) -> IntArray:
         """Returns which percentage of each vbucket's items in snapshots came from disk."""
         if self._snapshots is None or not len(self._snapshots):
             return np.zeros(self.count, np.int64)
@@ -149,7 +148,7 @@ def _worst(rows: Sequence[Mapping[str, Any]]) -> Severity | None:
     return None
 
 
-def whole(records: Records, name: str) -> Values:
+def whole(records: Records, name: str) -> IntArray:
     """Returns a column of numbers without nulls."""
     column = records.columns[name]
     return column.values.astype(np.int64) if isinstance(column, NumberColumn) else np.array(records.values(name), np.int64)
@@ -172,7 +171,7 @@ def in_words(value: int, measure: str) -> str:
     return f"{value:,} {unit.removesuffix('s') if value == 1 and len(unit) > 2 else unit}"
 
 
-def edges(values: Values, measure: str) -> list[int]:
+def edges(values: IntArray, measure: str) -> list[int]:
     """Returns the least value of each level, rising.
 
     Percentages have levels of equal size. For all other measures, each level has about as many vbuckets. So a map still shows who has more
@@ -186,7 +185,7 @@ def edges(values: Values, measure: str) -> list[int]:
     return [int(edge) for edge in np.unique(found[np.arange(LEVELS) * len(found) // LEVELS])]
 
 
-def levels(values: Values, steps: list[int]) -> Values:
+def levels(values: IntArray, steps: list[int]) -> IntArray:
     """Returns the level of each value: 1 to 8, 0 for the value 0. Level 8 always occurs if a value is above 0."""
     reached = np.searchsorted(np.array(steps, np.int64), values, "right")
     return np.where(values > 0, LEVELS - len(steps) + reached, 0)

@@ -8,9 +8,9 @@ import struct
 
 import numpy as np
 
+from dcpinspect.arrays import ByteArray
 from dcpinspect.capture.packet_socket import BLOCK_BYTES, MOST
 from dcpinspect.capture.ring import LAST_NS, LEFT, PACKETS, WRITTEN, write_packets
-from dcpinspect.kernels.kernel import Octets
 from tests import builders
 from tests.builders import Segment
 from tests.capture.test_packet_socket import Frame, blocks, opened, wire
@@ -37,7 +37,7 @@ def packet(
 
 def written(*packets: bytes, is_cooked: bool = False, most: int = MOST, room: int = 1 << 16) -> tuple[list[Frame], list[int]]:
     """The packets of a block, by both forms alike; and what is kept."""
-    block: Octets = np.frombuffer(b"".join(packets), np.uint8)
+    block: ByteArray = np.frombuffer(b"".join(packets), np.uint8)
     results = []
     for form in (write_packets.compiled, write_packets.interpreted):
         out, state = np.zeros(room, np.uint8), np.array([0, len(packets), 0, 0, 0])

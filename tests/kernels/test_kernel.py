@@ -6,23 +6,13 @@ import sys
 import numpy as np
 import pytest
 
-from dcpinspect.kernels.kernel import (
-    Ints,
-    Octets,
-    be16,
-    be32,
-    be64,
-    copy,
-    kernel,
-    le32,
-    octet,
-    step,
-)
+from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.kernels.kernel import be16, be32, be64, copy, kernel, le32, octet, step
 from tests.kernels.made import compile_here
 
 
 @kernel("int64(octets, uint64[::1], int64[::1])")
-def read_numbers(data: Octets, wide: np.ndarray[tuple[int], np.dtype[np.uint64]], narrow: Ints) -> int:
+def read_numbers(data: ByteArray, wide: np.ndarray[tuple[int], np.dtype[np.uint64]], narrow: IntArray) -> int:
     """Every kind of number at every place."""
     total = 0
     for i in range(len(data) - 7):
@@ -33,7 +23,7 @@ def read_numbers(data: Octets, wide: np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 
 @kernel("void(octets, uint8[::1], int64)")
-def move(source: Octets, target: Octets, size: int) -> None:
+def move(source: ByteArray, target: ByteArray, size: int) -> None:
     """Copies all but the first byte."""
     copy(target, 0, source, 1, size)
 
@@ -47,7 +37,7 @@ def added(total: int, value: int) -> int:
 
 
 @kernel("int64(int64[::1])")
-def sum_up(values: Ints) -> int:
+def sum_up(values: IntArray) -> int:
     """Calls its step at two places."""
     total = added(0, values[0])
     for i in range(1, len(values)):

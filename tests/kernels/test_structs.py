@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.kernels.kernel import inline, kernel
-from dcpinspect.kernels.structs import FieldPair, Ints, Struct, StructRows, T, Tables, by_direction, nested, number
+from dcpinspect.kernels.structs import FieldPair, Struct, StructRows, T, Tables, by_direction, nested, number
 from tests.kernels.made import compile_here
 
 
@@ -30,7 +31,7 @@ class Gauge(Struct[T]):
     number: T = number("Its number.")
 
 
-class Gauges(Gauge[Ints], StructRows[Gauge]):
+class Gauges(Gauge[IntArray], StructRows[Gauge]):
     """Gauges."""
 
 
@@ -46,7 +47,7 @@ class GaugeTables(Tables):
 
     gauges: Gauges
     sum: Sum
-    weights: Ints
+    weights: IntArray
     factor: int
 
     def __init__(self, gauges: Gauges, weights: list[int], factor: int) -> None:

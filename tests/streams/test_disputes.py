@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.reading.engine import Engine
 from dcpinspect.streams import disputes, events
 from dcpinspect.streams import words as w
-from dcpinspect.streams.disputes import Table
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.records import LEAST, Gaps, Streams
 from tests.damage import PORT, Packet, batches
@@ -783,7 +783,7 @@ def test_gaps_out_of_order_are_told_of_as_those_of_a_file_that_is_read_again() -
     assert (forgotten["cause"], forgotten["evidence"].endswith("complete without them; other streams not compared")) == ("oso", True)
 
 
-def _near(spans: disputes.Table, streams: Streams, branches: disputes.Table) -> list[bool]:
+def _near(spans: IntArray, streams: Streams, branches: disputes.Table) -> list[bool]:
     """As ``disputable``, pair by pair."""
     numbers = range(len(streams))
     found = [False] * len(streams)
@@ -838,7 +838,7 @@ def test_gaps_are_compared_with_streams_that_show_some_of_their_seqnos(at_once: 
     assert told > 100
 
 
-def by_definition(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> list[tuple[int, int]]:
+def by_definition(gaps: Gaps, cause: IntArray, streams: Streams, branches: IntArray) -> list[tuple[int, int]]:
     """Pairs of a gap and another stream that shows some of its seqnos."""
     found = []
     for stream in range(len(streams)):

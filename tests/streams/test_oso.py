@@ -7,14 +7,14 @@ import random
 import numpy as np
 import pytest
 
-from dcpinspect.kernels.structs import Ints
+from dcpinspect.arrays import IntArray
 from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.records import OsoSeqnos, Snapshots
 from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
 from tests.streams.told import opened, tables
 
 
-def of_snapshot(seqnos: Ints) -> OsoSeqnos:
+def of_snapshot(seqnos: IntArray) -> OsoSeqnos:
     """Seqnos of snapshot 0, as the kernel writes them."""
     table = OsoSeqnos.zeros(len(seqnos))
     table.seqno[:] = seqnos

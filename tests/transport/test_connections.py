@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dcpinspect.capture.batch import Column
+from dcpinspect.arrays import IntArray
 from dcpinspect.transport.connections import AddressPairs, endpoint_text, halves
 from dcpinspect.transport.headers import ADDRESSES, COLUMNS, HALF, PORTS
 from tests import builders
@@ -309,7 +309,7 @@ def test_pairs_that_stay_are_known_by_their_new_numbers() -> None:
     assert pairs.find(tcp)[0].tolist() == number.tolist(), "as if nothing had been there"
 
 
-def random_packets(packets: int) -> Column:
+def random_packets(packets: int) -> IntArray:
     """Packets between few addresses of IPv4 and IPv6, and between many."""
     rng = np.random.default_rng(3)
     words = rng.integers(0, 3, (packets, 8)) * 0xFFFFFFFF // 2
@@ -318,7 +318,7 @@ def random_packets(packets: int) -> Column:
     return packets_of(words, rng.integers(1, 4, (packets, 2)) * 0xFFFF // 3)
 
 
-def packets_of(words: Column, ports: Column) -> Column:
+def packets_of(words: IntArray, ports: IntArray) -> IntArray:
     """Packets between these addresses, of four words of 32 bits each, and ports."""
     tcp = np.zeros((len(words), COLUMNS), np.int64)
     tcp[:, ADDRESSES : ADDRESSES + 4] = words[:, ::2] - HALF << 32 | words[:, 1::2]
@@ -326,7 +326,7 @@ def packets_of(words: Column, ports: Column) -> Column:
     return tcp
 
 
-def assert_known(pairs: AddressPairs, tcp: Column, number: Column, side: Column) -> None:
+def assert_known(pairs: AddressPairs, tcp: IntArray, number: IntArray, side: IntArray) -> None:
     words = pairs.words(number)
     for row, pair, end, known in zip(tcp[:500], number.tolist(), side.tolist(), words.tolist(), strict=False):
         sender, other = ((np.stack(halves(row[end : end + 2]), axis=-1).ravel().tolist(), int(row[PORTS + end // 2])) for end in (0, 2))

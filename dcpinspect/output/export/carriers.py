@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.capture.batch import Column
+from dcpinspect.arrays import IntArray
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.transport.chunk import StreamChunk
@@ -40,16 +40,16 @@ class _Line(NamedTuple):
 
     pieces: CarrierPieces
     """Pieces sorted by flow and offset."""
-    flows: Column
+    flows: IntArray
     """Flows that have pieces."""
-    base: Column
+    base: IntArray
     """First stream offset of each flow, and one past its last."""
-    top: Column
-    at: Column
+    top: IntArray
+    at: IntArray
     """Where each flow begins on the line."""
-    first: Column
+    first: IntArray
     """Where each piece begins on the line, and ends."""
-    behind: Column
+    behind: IntArray
 
     @staticmethod
     def of(pieces: CarrierPieces) -> _Line:
@@ -99,7 +99,7 @@ class Carriers:
         low, high = np.searchsorted(line.pieces["flow"], [flow, flow + 1])
         return line.pieces[low:high]
 
-    def packets(self, flow: RowNumbers, start: RowNumbers, end: RowNumbers) -> tuple[RowNumbers, Column]:
+    def packets(self, flow: RowNumbers, start: RowNumbers, end: RowNumbers) -> tuple[RowNumbers, IntArray]:
         """Returns, for given stretches between two offsets, all pairs of the place of a stretch and a packet that gave any of its bytes."""
         line = self._sorted()
         if not len(line.pieces):

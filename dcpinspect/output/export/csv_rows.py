@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dcpinspect.arrays import Array
 from dcpinspect.output.export import row_text as rt
 from dcpinspect.output.export.row_text import RowWriter, write_rows
-from dcpinspect.protocol.column_types import Array, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
 from dcpinspect.tables.short import WITHOUT, ShortTexts, short_column

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.kernels.distinct import distinct
-from dcpinspect.kernels.kernel import Ints, Octets
 from dcpinspect.output.export import row_text as rt
 from dcpinspect.output.export.line_rows import LineRows
 from dcpinspect.output.export.row_text import RowWriter, completed, write_rows
@@ -100,7 +100,7 @@ class DumpRows:
         """Whether a kernel can cut bytes at this limit."""
         return self._limit is None or self._limit >= _SMALLEST_LIMIT
 
-    def written(self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers) -> tuple[Octets, Ints]:
+    def written(self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers) -> tuple[ByteArray, IntArray]:
         """Returns what the kernel writes for at most ``SLICE`` messages, and where each ends: -1 for a message that is left to Python.
 
         The result is only valid until the next call.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.capture.batch import Column, PacketBatch
-from dcpinspect.protocol.column_types import Mask
+from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.transport.headers import ACK, FLAGS, SYN, UNUSUAL, WIRE, HeaderParser, Headers
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.unusual import UnusualPackets
@@ -24,7 +24,7 @@ class HeadersAgain:
         self._parser.wanted[:] = transport.headers.wanted
         self._unusual = UnusualPackets(self._parser)
 
-    def of(self, batch: PacketBatch) -> tuple[Headers, Column, Column]:
+    def of(self, batch: PacketBatch) -> tuple[Headers, IntArray, IntArray]:
         """Returns, for the TCP packets of a batch: headers, number of the pair of addresses, and which of its ends sent it.
 
         Takes batches in order.
@@ -38,7 +38,7 @@ class HeadersAgain:
 class Handshakes:
     """Finds SYN, SYN+ACK and the client's answer, with copies of them."""
 
-    def __init__(self, transport: Reassembler, connections: Column, *, bare: Column) -> None:
+    def __init__(self, transport: Reassembler, connections: IntArray, *, bare: IntArray) -> None:
         """``transport``: the reassembler of the first reading.
 
         ``connections``: the wanted ones. For connections in ``bare``, packets that tell a sequence number of the payload are left out: only
@@ -53,7 +53,7 @@ class Handshakes:
         self._asked = np.empty(0, np.int64)
         """Ends that were sent a SYN+ACK and have not answered yet: 2 * pair + number of the end."""
 
-    def packets(self, batch: PacketBatch) -> Column:
+    def packets(self, batch: PacketBatch) -> IntArray:
         """Returns the positions of the wanted packets in the batch. Takes batches in order."""
         headers, pair, side = self._headers.of(batch)
         if not len(headers.index) or not len(self._begin):
@@ -68,10 +68,10 @@ class Handshakes:
         is_taken = opens.copy()
         is_taken[self._answers(2 * pair + side, opens, np.flatnonzero(opens & (flags & ACK != 0)))] = True
         is_taken &= ~self._is_bare[connection] | (opens & (headers.tcp[:, WIRE] == 0))
-        positions: Column = headers.index[is_taken]
+        positions: IntArray = headers.index[is_taken]
         return positions
 
-    def _answers(self, end: Column, opens: Mask, asking: Column) -> Column:
+    def _answers(self, end: IntArray, opens: BoolArray, asking: IntArray) -> IntArray:
         """Returns the rows of the first packets from ends that were asked, by the rows ``asking`` or before; remembers ends that have
         not answered.
         """
@@ -84,5 +84,5 @@ class Handshakes:
         is_there = candidate < len(key)
         is_there[is_there] = key[candidate[is_there]] >> _ROW_BITS == ends_asked[is_there]
         self._asked = np.unique(ends_asked[~is_there])
-        rows: Column = key[candidate[is_there]] & ((1 << _ROW_BITS) - 1)
+        rows: IntArray = key[candidate[is_there]] & ((1 << _ROW_BITS) - 1)
         return rows

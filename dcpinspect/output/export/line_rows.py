@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray
 from dcpinspect.kernels.distinct import distinct
-from dcpinspect.kernels.kernel import Ints, Octets
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.export.line_programs import (
     ASKED_BEFORE,
@@ -30,7 +30,7 @@ from dcpinspect.output.export.line_programs import (
 )
 from dcpinspect.output.export.row_text import RowWriter, alike, completed, write_rows
 from dcpinspect.output.render.message_lines import SAID_ONCE, Lines, WordField, body_text, key_prefix
-from dcpinspect.protocol.column_types import Mask, NumberColumn, RowNumbers, numbers_at
+from dcpinspect.protocol.column_types import NumberColumn, RowNumbers, numbers_at
 from dcpinspect.protocol.decode import BAD_PREFIX
 from dcpinspect.protocol.fields import FieldKind
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -104,7 +104,7 @@ class LineRows:
         before, behind = self._style(batch, index)
         return f"{before}{self.lines.line_at(batch, index, shown_ns)}{behind}\n".encode()
 
-    def written(self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers) -> tuple[Octets, Ints]:
+    def written(self, batch: MessageBatch, rows: RowNumbers, times: RowNumbers) -> tuple[ByteArray, IntArray]:
         """Returns the lines of at most ``SLICE`` messages, and where each ends. The result is only valid until the next call."""
         run = _Run(self, batch, rows, times)
         room = self._writer.sizes(run.program) + run.columns[COLUMN["key_size"]].clip(0) + run.columns[COLUMN["told_size"]]
@@ -175,10 +175,10 @@ class _Run:
         self.program = self._chosen()
         """Program of each row; -1: its line is left to Python."""
 
-    def _plain_rows(self, times: RowNumbers) -> Mask:
+    def _plain_rows(self, times: RowNumbers) -> BoolArray:
         """Returns which messages have nothing unusual, as far as columns tell."""
         batch, at = self._batch, self._at
-        plain: Mask = np.isin(batch.decoded.problem[at], (0, BAD_PREFIX)) & ~batch.heuristic[at] & (np.abs(times) < _LATEST_NS)
+        plain: BoolArray = np.isin(batch.decoded.problem[at], (0, BAD_PREFIX)) & ~batch.heuristic[at] & (np.abs(times) < _LATEST_NS)
         if self._of.lines.time_format in ("absolute", "epoch"):
             plain &= times >= 0
         if len(batch.missing.row):
@@ -363,6 +363,6 @@ def _without_opaque(batch: MessageBatch, index: int) -> bytes:
     return said[:12] + said[16:]
 
 
-def _given(numbers: NumberColumn, at: Any) -> Mask:
-    given: Mask = np.ones(len(numbers.values), dtype=np.bool_)[at] if numbers.valid is None else numbers.valid[at]
+def _given(numbers: NumberColumn, at: Any) -> BoolArray:
+    given: BoolArray = np.ones(len(numbers.values), dtype=np.bool_)[at] if numbers.valid is None else numbers.valid[at]
     return given

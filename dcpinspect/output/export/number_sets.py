@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.capture.batch import Column
+from dcpinspect.arrays import BoolArray, IntArray
 
 
 class LineMarks:
@@ -14,7 +13,7 @@ class LineMarks:
     def __init__(self) -> None:
         self._bits = np.zeros(1024, np.uint8)
 
-    def add(self, numbers: Column) -> None:
+    def add(self, numbers: IntArray) -> None:
         """Adds numbers."""
         if not len(numbers):
             return
@@ -23,18 +22,18 @@ class LineMarks:
             self._bits = np.concatenate((self._bits, np.zeros(max(need, 2 * len(self._bits)) - len(self._bits), np.uint8)))
         np.bitwise_or.at(self._bits, numbers >> 3, (1 << (numbers & 7)).astype(np.uint8))
 
-    def has(self, numbers: Column) -> npt.NDArray[np.bool_]:
+    def has(self, numbers: IntArray) -> BoolArray:
         """Returns which of the numbers are in the set."""
         byte = numbers >> 3
         bit = self._bits[np.minimum(byte, len(self._bits) - 1)] >> (numbers & 7) & 1
-        is_marked: npt.NDArray[np.bool_] = (byte < len(self._bits)) & (bit != 0)
+        is_marked: BoolArray = (byte < len(self._bits)) & (bit != 0)
         return is_marked
 
-    def within(self, first: int, count: int) -> Column:
+    def within(self, first: int, count: int) -> IntArray:
         """Returns which of the ``count`` numbers from ``first`` on are in the set, as distances from ``first``."""
         start = first // 8
         bits = np.unpackbits(self._bits[start : (first + count) // 8 + 1], bitorder="little")[first - 8 * start :][:count]
-        distances: Column = np.flatnonzero(bits)
+        distances: IntArray = np.flatnonzero(bits)
         return distances
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernels.kernel import Octets, inline, octet, put
+from dcpinspect.arrays import ByteArray
+from dcpinspect.kernels.kernel import inline, octet, put
 
 TENTHS_TO = 1 << 31
 
@@ -14,7 +15,7 @@ def tenth(value: int) -> int:
 
 
 @inline
-def put_number(out: Octets, at: int, high: int, low: int) -> int:
+def put_number(out: ByteArray, at: int, high: int, low: int) -> int:
     """Writes high * 10^9 + low in decimal; returns the place behind it. Halves keep unsigned 64 bits within signed arithmetic."""
     start = at
     if high > 0:
@@ -45,7 +46,7 @@ def put_number(out: Octets, at: int, high: int, low: int) -> int:
 
 
 @inline
-def put_unsigned(out: Octets, at: int, value: int, width: int) -> int:
+def put_unsigned(out: ByteArray, at: int, value: int, width: int) -> int:
     """Writes the unsigned number whose 64 bits ``value`` has, at the right end of a column of less than 19 letters, which grows if needed.
 
     Returns the place behind it.
@@ -66,7 +67,7 @@ def put_unsigned(out: Octets, at: int, value: int, width: int) -> int:
 
 
 @inline
-def put_integer(out: Octets, at: int, value: int) -> int:
+def put_integer(out: ByteArray, at: int, value: int) -> int:
     """Writes a signed integer in decimal; returns the place behind it."""
     if value < 0:
         out[at] = 45
@@ -75,7 +76,7 @@ def put_integer(out: Octets, at: int, value: int) -> int:
 
 
 @inline
-def wire_number(data: Octets, start: int, size: int) -> int:
+def wire_number(data: ByteArray, start: int, size: int) -> int:
     """Returns the bits of a big-endian number of the wire."""
     value = 0
     for i in range(size):
@@ -90,7 +91,7 @@ def hex_digit(value: int) -> int:
 
 
 @inline
-def put_hex(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
+def put_hex(out: ByteArray, at: int, data: ByteArray, start: int, size: int) -> int:
     """Writes bytes as hexadecimal digits; returns the place behind them."""
     # slices, so that no index can be negative: this takes a third of the time of data[start + i]
     source, target = data[start : start + size], out[at : at + 2 * size]
@@ -101,7 +102,7 @@ def put_hex(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
 
 
 @inline
-def put_hex64(out: Octets, at: int, value: int) -> int:
+def put_hex64(out: ByteArray, at: int, value: int) -> int:
     """Writes 64 bits as hexadecimal digits in quotes; returns the place behind them."""
     out[at], out[at + 1], out[at + 2] = 34, 48, 120
     for i in range(16):
@@ -111,7 +112,7 @@ def put_hex64(out: Octets, at: int, value: int) -> int:
 
 
 @inline
-def put_two(out: Octets, at: int, value: int) -> int:
+def put_two(out: ByteArray, at: int, value: int) -> int:
     """Writes two digits; returns the place behind them."""
     out[at] = 48 + value // 10
     out[at + 1] = 48 + value % 10
@@ -119,7 +120,7 @@ def put_two(out: Octets, at: int, value: int) -> int:
 
 
 @inline
-def put_seconds(out: Octets, at: int, seconds: int, separator: int) -> int:
+def put_seconds(out: ByteArray, at: int, seconds: int, separator: int) -> int:
     """Writes date, separator and time of seconds since 1970 (0001 to 9999); returns the place behind them."""
     days, rest = seconds // 86400, seconds % 86400
     # the date of a day number, by eras of 400 years that begin on 1 March
@@ -147,7 +148,7 @@ def put_seconds(out: Octets, at: int, seconds: int, separator: int) -> int:
 
 
 @inline
-def put_fraction(out: Octets, at: int, value: int, digits: int) -> int:
+def put_fraction(out: ByteArray, at: int, value: int, digits: int) -> int:
     """Writes a number of at most nine digits with leading zeros; returns the place behind it."""
     for i in range(digits):
         left = tenth(value)
@@ -157,7 +158,7 @@ def put_fraction(out: Octets, at: int, value: int, digits: int) -> int:
 
 
 @inline
-def put_time(out: Octets, at: int, time_ns: int, separator: int) -> int:
+def put_time(out: ByteArray, at: int, time_ns: int, separator: int) -> int:
     """Writes a capture time with nine digits, and ``separator`` between date and time of day; returns the place behind it."""
     at = put_seconds(out, at, time_ns // 1_000_000_000, separator)
     out[at] = 46
@@ -165,7 +166,7 @@ def put_time(out: Octets, at: int, time_ns: int, separator: int) -> int:
 
 
 @inline
-def put_right(out: Octets, at: int, width: int) -> int:
+def put_right(out: ByteArray, at: int, width: int) -> int:
     """Moves what stands behind the last blank to the right end of a column of this width; returns the place behind it."""
     start, columns = at, 0
     while out[start - 1] != 32:
@@ -182,7 +183,7 @@ def put_right(out: Octets, at: int, width: int) -> int:
 
 
 @inline
-def put_elapsed(out: Octets, at: int, time_ns: int, width: int) -> int:
+def put_elapsed(out: ByteArray, at: int, time_ns: int, width: int) -> int:
     """Writes nanoseconds as seconds with six digits, at the right end of a column that is behind a blank; returns the place behind them."""
     micros = abs(time_ns) // 1000
     if time_ns >= 0:
@@ -196,7 +197,7 @@ def put_elapsed(out: Octets, at: int, time_ns: int, width: int) -> int:
 
 
 @inline
-def put_epoch(out: Octets, at: int, time_ns: int) -> int:
+def put_epoch(out: ByteArray, at: int, time_ns: int) -> int:
     """Writes a time as seconds since 1970 with nine digits; returns the place behind them."""
     at = put_integer(out, at, time_ns // 1_000_000_000)
     out[at] = 46
@@ -204,7 +205,7 @@ def put_epoch(out: Octets, at: int, time_ns: int) -> int:
 
 
 @inline
-def put_millis(out: Octets, at: int, time_ns: int) -> int:
+def put_millis(out: ByteArray, at: int, time_ns: int) -> int:
     """Writes nanoseconds, rounded, as milliseconds with three digits; returns the place behind them."""
     micros = (time_ns + 500) // 1000
     at = put_integer(out, at, micros // 1000)
@@ -213,7 +214,7 @@ def put_millis(out: Octets, at: int, time_ns: int) -> int:
 
 
 @inline
-def put_wire_time(out: Octets, at: int, data: Octets, start: int) -> int:
+def put_wire_time(out: ByteArray, at: int, data: ByteArray, start: int) -> int:
     """Writes the time in four bytes of the message, or that there is none; returns the place behind it."""
     seconds = wire_number(data, start, 4)
     if seconds == 0:
@@ -225,7 +226,7 @@ def put_wire_time(out: Octets, at: int, data: Octets, start: int) -> int:
 
 
 @inline
-def put_cas_time(out: Octets, at: int, data: Octets, start: int, is_remark: int) -> int:
+def put_cas_time(out: ByteArray, at: int, data: ByteArray, start: int, is_remark: int) -> int:
     """Writes when a CAS was made, as a JSON string, or null if it contains no time; with ``is_remark``, in brackets, or nothing.
 
     Returns the place behind it. See ``meanings.cas_time``.
@@ -254,7 +255,7 @@ def put_cas_time(out: Octets, at: int, data: Octets, start: int, is_remark: int)
 
 
 @inline
-def put_remark(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
+def put_remark(out: ByteArray, at: int, data: ByteArray, start: int, size: int) -> int:
     """Writes a number of the message in brackets, unless it has only one digit; returns the place behind it."""
     above = 0
     for i in range(size - 1):
@@ -268,7 +269,7 @@ def put_remark(out: Octets, at: int, data: Octets, start: int, size: int) -> int
 
 
 @inline
-def put_offsets(out: Octets, at: int, place: int, size: int, width: int) -> int:
+def put_offsets(out: ByteArray, at: int, place: int, size: int, width: int) -> int:
     """Writes ``(4)``, ``(2,3)``, ``(8-11)`` or ``()``, and blanks up to ``width`` letters; returns the place behind them."""
     start = at
     out[at] = 40

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.arrays import grown
-from dcpinspect.capture.batch import Column
+from dcpinspect.arrays import IntArray, grown
 from dcpinspect.output.export.number_sets import LineMarks
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.opcodes import Opcode
@@ -24,8 +23,8 @@ class Openings:
 
     def __init__(self) -> None:
         self._counts = np.zeros(64, np.uint8)  # number of messages of each connection
-        self._packets: list[Column] = []  # [2, n]: connection, packet
-        self._rows: list[Column] = []  # [2, n]: connection, row
+        self._packets: list[IntArray] = []  # [2, n]: connection, packet
+        self._rows: list[IntArray] = []  # [2, n]: connection, row
 
     def fresh(self, batch: MessageBatch) -> RowNumbers:
         """Returns the messages of a batch that are to be remembered: the first ones of each connection."""
@@ -40,13 +39,13 @@ class Openings:
         np.add.at(self._counts, connection[is_early], 1)
         return openings[is_early]
 
-    def add(self, connection: Column, packets: Column, of_rows: Column, rows: Column) -> None:
+    def add(self, connection: IntArray, packets: IntArray, of_rows: IntArray, rows: IntArray) -> None:
         """Remembers packets with bytes of such messages, and rows from which packets will be made, each with its connection."""
         for remembered, *pair in ((self._packets, connection, packets), (self._rows, of_rows, rows)):
             if len(pair[0]):
                 remembered.append(np.array(pair))
 
-    def of(self, connections: LineMarks) -> tuple[Column, Column]:
+    def of(self, connections: LineMarks) -> tuple[IntArray, IntArray]:
         """Returns packets and rows of these connections."""
         packets, rows = (np.concatenate((np.empty((2, 0), np.int64), *remembered), axis=1) for remembered in (self._packets, self._rows))
         return packets[1, connections.has(packets[0])], rows[1, connections.has(rows[0])]

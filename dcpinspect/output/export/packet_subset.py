@@ -18,7 +18,8 @@ from typing import IO, NamedTuple, Self
 
 import numpy as np
 
-from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.arrays import BoolArray, IntArray
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.pcapng_writer import PcapNgWriter, Sink
 from dcpinspect.errors import OutputError
@@ -30,7 +31,7 @@ from dcpinspect.output.export.number_sets import LineMarks
 from dcpinspect.output.export.opening_messages import Openings
 from dcpinspect.output.export.plain_packets import PlainPackets
 from dcpinspect.output.export.whole_connections import Chosen, WholeTalks
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading.reading import Reading
@@ -65,9 +66,9 @@ class PacketWishes:
 class KeptPackets(NamedTuple):
     """Where the bytes of messages are."""
 
-    packets: Column
+    packets: IntArray
     """Numbers of packets."""
-    rows: Column
+    rows: IntArray
     """Rows of messages from which packets will be made."""
 
 
@@ -163,7 +164,7 @@ class Subset:
         """Whether packets are made from the messages of a connection."""
         return bool(self._are_made(np.array([connection]))[0])
 
-    def _are_made(self, connections: Column) -> Mask:
+    def _are_made(self, connections: IntArray) -> BoolArray:
         """Returns, for each of these connections, whether packets are made from its messages."""
         assert self._reading is not None
         if self._plain is None:
@@ -230,7 +231,7 @@ class Subset:
             written += len(plain)
         return written
 
-    def _write(self, writer: PcapNgWriter, batch: PacketBatch, wanted: Column) -> int:
+    def _write(self, writer: PcapNgWriter, batch: PacketBatch, wanted: IntArray) -> int:
         """Writes packets of a batch, and made packets whose places are before its end. Returns their number."""
         written = len(wanted)
         for plain, comments in self._plain.packets(batch.first_packet + len(batch)) if self._plain is not None else ():
@@ -244,7 +245,7 @@ class Subset:
         writer.write(batch, wanted, self._commented(batch, wanted))
         return written
 
-    def _commented(self, batch: PacketBatch, wanted: Column) -> dict[int, str]:
+    def _commented(self, batch: PacketBatch, wanted: IntArray) -> dict[int, str]:
         first = batch.first_packet
         commented = wanted[np.isin(wanted + first, list(self._comments))].tolist() if self._comments else ()
         return {packet: "\n".join(self._comments[first + packet]) for packet in commented}
@@ -254,7 +255,7 @@ class Subset:
         """Number of bytes that ``write`` reads, if known."""
         return self._reading.capture.size if self._reading is not None else None
 
-    def _where(self, batch: MessageBatch, rows: RowNumbers) -> tuple[RowNumbers, Column, RowNumbers]:
+    def _where(self, batch: MessageBatch, rows: RowNumbers) -> tuple[RowNumbers, IntArray, RowNumbers]:
         """Returns all pairs of a place among these messages and a packet with any of its bytes, and the messages from which packets are
         made.
         """
@@ -318,7 +319,7 @@ class Subset:
         raise OutputError(f"{escape(name)}: changed while it was read, so its packets are not those that were shown; nothing was written")
 
 
-def _joined(batch: PacketBatch, rows: Column, made: PacketBatch) -> tuple[PacketBatch, Column]:
+def _joined(batch: PacketBatch, rows: IntArray, made: PacketBatch) -> tuple[PacketBatch, IntArray]:
     """Returns packets of a batch and made packets in one batch, and the order in which to write them."""
     packet = np.concatenate((batch.first_packet + rows, made.packets))
     options = np.zeros(len(packet), np.int64)

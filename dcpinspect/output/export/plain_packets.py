@@ -19,7 +19,8 @@ from typing import IO, Self
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.capture.batch import Bytes, Column, PacketBatch
+from dcpinspect.arrays import ByteArray, IntArray
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.errors import OutputError
 from dcpinspect.kernels.gathering import copy_pieces
 from dcpinspect.output.export.carriers import CarrierPieces
@@ -121,7 +122,7 @@ class PlainPackets:
         """Remembers that a direction ends at a stream offset, as a packet shows: so readers of the file see what is missing at its end."""
         self._ended.append((packet, time_ns, flow, offset, 0, 0, _END))
 
-    def want_ends(self, connections: Column) -> None:
+    def want_ends(self, connections: IntArray) -> None:
         """Marks the ends of these connections as wanted."""
         self._ends_of = connections
 
@@ -164,7 +165,7 @@ class PlainPackets:
             pieces = np.concatenate((self._window, np.frombuffer(read, _PIECE)))
             self._window = pieces[np.argsort(pieces["order"], kind="stable")]
 
-    def _put(self, file: IO[bytes], array: npt.NDArray[np.void] | Bytes) -> None:
+    def _put(self, file: IO[bytes], array: npt.NDArray[np.void] | ByteArray) -> None:
         try:
             file.seek(0, os.SEEK_END)
             file.write(array.tobytes())
@@ -219,7 +220,7 @@ class PlainPackets:
             comments.setdefault(int(np.searchsorted(first, piece, "right")) - 1, []).extend(texts)
         return batch, {piece: "\n".join(texts) for piece, texts in comments.items() if texts}
 
-    def _text(self, at: Column, size: Column) -> tuple[Bytes, Column]:
+    def _text(self, at: IntArray, size: IntArray) -> tuple[ByteArray, IntArray]:
         """Returns a stretch of the file of bytes, and where the pieces begin in it."""
         there = np.flatnonzero(size)
         if not len(there):
@@ -228,7 +229,7 @@ class PlainPackets:
         self._bytes.flush()
         return np.memmap(self._bytes, np.uint8, "r", offset=begin, shape=(end - begin,)), np.maximum(at - begin, 0)
 
-    def _reached(self, flows: Column, end: Column) -> Column:
+    def _reached(self, flows: IntArray, end: IntArray) -> IntArray:
         """Returns, for each packet, how far the other direction has come. Must be called with all packets once, in order."""
         order = np.argsort(flows // 2, kind="stable")  # sorts by connection
         flow, end = flows[order], end[order]
@@ -249,7 +250,7 @@ class PlainPackets:
 class _Flow:
     """One direction of a connection for which packets are made."""
 
-    header: Bytes
+    header: ByteArray
     """Headers of its packets, with everything that is the same in all of them."""
     seq: int
     """Sequence number of stream offset 0."""
@@ -279,17 +280,17 @@ class _Flow:
 class _Segments:
     """The bytes of packets, each at an even place, because checksums add words of two bytes."""
 
-    def __init__(self, flows: Sequence[_Flow], which: Column, sizes: Column) -> None:
+    def __init__(self, flows: Sequence[_Flow], which: IntArray, sizes: IntArray) -> None:
         """``which``: the flow of each packet, as its place in ``flows``. ``sizes``: bytes of each payload."""
         self._flows, self._which = flows, which
         self._header = np.array([len(flow.header) for flow in flows])[which]
-        self.length: Column = self._header + sizes
+        self.length: IntArray = self._header + sizes
         even = self.length + self.length % 2
-        self.start: Column = np.cumsum(even) - even
-        self.data: Bytes = np.zeros(int(even.sum()) + 2, np.uint8)
-        self.payload: Column = self.start + self._header
+        self.start: IntArray = np.cumsum(even) - even
+        self.data: ByteArray = np.zeros(int(even.sum()) + 2, np.uint8)
+        self.payload: IntArray = self.start + self._header
 
-    def complete(self, seq: Column, ack: Column, flags: Column) -> None:
+    def complete(self, seq: IntArray, ack: IntArray, flags: IntArray) -> None:
         """Writes the headers of packets whose payload is complete. ``seq`` and ``ack`` are stream offsets of the two directions."""
         for number, flow in enumerate(self._flows):
             starts = self.start[self._which == number]
@@ -307,22 +308,22 @@ class _Segments:
         pseudo = 6 + end - tcp  # protocol, length, and the addresses, which stand before the ports
         self._write(tcp + 16, self._sum(tcp - np.where(is_v4, 8, 32), end, pseudo), 2)
 
-    def _write(self, at: Column, values: Column, width: int) -> None:
+    def _write(self, at: IntArray, values: IntArray, width: int) -> None:
         for byte in range(width):
             self.data[at + byte] = values >> 8 * (width - 1 - byte) & 0xFF
 
-    def _sum(self, start: Column, end: Column, more: Column | int = 0) -> Column:
+    def _sum(self, start: IntArray, end: IntArray, more: IntArray | int = 0) -> IntArray:
         """Returns the Internet checksum of these ranges, which do not overlap."""
         edges = np.stack((start, end + end % 2), axis=1).reshape(-1) // 2
-        sums: Column = np.add.reduceat(self.data.view(">u2").astype(np.int64), edges)
+        sums: IntArray = np.add.reduceat(self.data.view(">u2").astype(np.int64), edges)
         folded = sums[::2] + more
         for _ in range(3):
             folded = (folded & 0xFFFF) + (folded >> 16)
-        checksum: Column = folded ^ 0xFFFF
+        checksum: IntArray = folded ^ 0xFFFF
         return checksum
 
 
-def _stretches(carried: CarrierPieces) -> tuple[Column, Column, Column, Column]:
+def _stretches(carried: CarrierPieces) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Returns the stretches of ``carried``, each once and with at most ``MOST`` bytes.
 
     The columns are: first offset, one past the last, number and time of the packet that completed the stretch and those before it.
@@ -337,7 +338,7 @@ def _stretches(carried: CarrierPieces) -> tuple[Column, Column, Column, Column]:
     return first, np.minimum(first + MOST, behind[stretch]), packet[stretch], time_ns[stretch]
 
 
-def _redacted(batch: MessageBatch, rows: RowNumbers, redactor: Redactor) -> tuple[Bytes, Column]:
+def _redacted(batch: MessageBatch, rows: RowNumbers, redactor: Redactor) -> tuple[ByteArray, IntArray]:
     """Returns the bytes of these messages with zeros for private data, and where each begins."""
     batch = batch.redacted(redactor)
     texts = [batch.annotate(index).data.ljust(int(batch.length[index]), b"\0") for index in rows.tolist()]

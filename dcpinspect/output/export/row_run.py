@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.kernels.kernel import Ints, Octets
+from dcpinspect.arrays import BoolArray, ByteArray, IntArray
 from dcpinspect.output.export import row_text as rt
 from dcpinspect.output.export.row_programs import COLUMN, Programs, RowKind
-from dcpinspect.protocol.column_types import Mask, RowNumbers, numbers_at
+from dcpinspect.protocol.column_types import RowNumbers, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
 from dcpinspect.protocol.fields import Field, FieldKind, Layout, RecordList
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
@@ -120,7 +120,7 @@ class RowRun:
         for first, text, ends in self._written():
             yield from rt.completed(text, ends, partial(_behind, ordinary, first))
 
-    def _written(self) -> Iterator[tuple[int, Octets, Ints]]:
+    def _written(self) -> Iterator[tuple[int, ByteArray, IntArray]]:
         """Yields consecutive runs of the rows: first row, text, and end of each row."""
         # for each byte: two digits, a key's twice, and at most six letters in a string
         row_size = self._of.writer.sizes(self._program) + 16 * self._columns[COLUMN["length"]]
@@ -147,12 +147,12 @@ class RowRun:
             yield first, text, ends
             first = last
 
-    def _plain_rows(self) -> Mask:
+    def _plain_rows(self) -> BoolArray:
         """Returns which rows have nothing unusual, as far as columns tell."""
         batch, decoded, rows = self._batch, self._batch.decoded, self._rows
         layout = decoded.layout[rows]
         has_key, has_value = decoded.key.size[rows] > 0, decoded.value.size[rows] > 0
-        plain: Mask = (
+        plain: BoolArray = (
             _PLAIN[has_value.astype(np.int64), layout]
             & decoded.fits[rows]
             & (decoded.problem[rows] == 0)
@@ -250,7 +250,7 @@ class RowRun:
                 if kind is not None and self._look_up(kind, rows_alike):
                     self._program[rows_alike] = kind.number
 
-    def _valid(self, valid: Mask | None) -> Mask:
+    def _valid(self, valid: BoolArray | None) -> BoolArray:
         return np.ones(len(self._rows), dtype=np.bool_) if valid is None else valid[self._rows]
 
     def _look_up(self, kind: RowKind, members: RowNumbers) -> bool:
@@ -285,7 +285,7 @@ class RowRun:
         if len(wrapped):
             self._unwrap(wrapped, datatype[wrapped])
 
-    def _unwrap(self, places: RowNumbers, datatype: npt.NDArray[np.uint8]) -> None:
+    def _unwrap(self, places: RowNumbers, datatype: ByteArray) -> None:
         """Puts the content of these values beside the buffer, and measures its parts."""
         columns, data = self._columns, self._batch.data.data
         value_start, value_size = columns[COLUMN["value_start"]][places], columns[COLUMN["value_size"]][places]
@@ -330,7 +330,7 @@ class RowRun:
         self._columns[COLUMN[f"{name}_size"], place] = len(text)
         self._side += text
 
-    def _redacted(self, redactor: Redactor) -> npt.NDArray[np.uint8]:
+    def _redacted(self, redactor: Redactor) -> ByteArray:
         """Returns the bytes of the batch, followed by the replacements of names and values; the columns point to the replacements from now
         on.
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.kernels.distinct import distinct
-from dcpinspect.kernels.kernel import Ints, Octets, copy, inline, kernel, step
+from dcpinspect.kernels.kernel import copy, inline, kernel, step
 from dcpinspect.kernels.structs import Struct, T, Tables, number
 from dcpinspect.kernels.structs import StructRows as Records
 from dcpinspect.output.export.number_text import (
@@ -104,7 +104,7 @@ class Operation(Struct[T]):
     third: T = number("")
 
 
-class Operations(Operation[Ints], Records[Operation]):
+class Operations(Operation[IntArray], Records[Operation]):
     """The steps of all programs."""
 
 
@@ -115,7 +115,7 @@ class TextSpan(Struct[T]):
     end: T = number("One past its last place.")
 
 
-class Spans(TextSpan[Ints], Records[TextSpan]):
+class Spans(TextSpan[IntArray], Records[TextSpan]):
     """Parts of a table."""
 
 
@@ -125,11 +125,11 @@ class RowTables(Tables):
     operations: Operations
     programs: Spans
     fragments: Spans
-    program: Ints
+    program: IntArray
     """Program of each row; -1: it is refused."""
-    base: Ints
+    base: IntArray
     """Where the message of each row begins in the batch."""
-    columns: Ints
+    columns: IntArray
     """All numbers of one column, then those of the next one."""
     height: int
     """Length of a column."""
@@ -170,7 +170,7 @@ class RowTexts:
         """Number of texts that columns can name."""
         return len(self._fragment_places)
 
-    def arrays(self) -> tuple[Octets, Spans]:
+    def arrays(self) -> tuple[ByteArray, Spans]:
         """Returns the bytes of all texts, and where each fragment stands."""
         return np.frombuffer(bytes(self._bytes), np.uint8), Spans.of_integers(np.array(self._fragment_places, np.int64).reshape(-1, 2))
 
@@ -223,7 +223,7 @@ def alike(members: RowNumbers, shape: Sequence[RowNumbers]) -> Iterator[tuple[tu
         yield tuple(int(numbers[first_row]) for numbers in shape), members[groups == group]
 
 
-def completed(text: Octets, ends: Ints, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
+def completed(text: ByteArray, ends: IntArray, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
     """Yields the text of rows with those that the kernel left out: if ``ends[n]`` is -1, the text of row n is ``ordinary(n)``."""
     begin, next_index = 0, 0
     for index in np.flatnonzero(ends < 0).tolist():
@@ -267,14 +267,14 @@ class RowWriter:
     def write(
         self,
         program: RowNumbers,
-        columns: npt.NDArray[np.int64],
-        sources: tuple[Octets, Octets],
+        columns: IntArray,
+        sources: tuple[ByteArray, ByteArray],
         *,
         base: RowNumbers | None = None,
         within: slice = slice(None),
         room: int,
         shows: tuple[bytes, int] = NOTHING_SHOWN,
-    ) -> tuple[Octets, Ints]:
+    ) -> tuple[ByteArray, IntArray]:
         """Returns the text of rows, and where each ends: -1 for one that is refused. It is only valid until the next call.
 
         ``columns`` [column, row] are for all rows, ``within`` are the rows that are written. ``sources``: the bytes of the batch, and those
@@ -300,7 +300,7 @@ class RowWriter:
 
 
 @step
-def put_value(out: Octets, at: int, what: int, value: int, width: int) -> int:
+def put_value(out: ByteArray, at: int, what: int, value: int, width: int) -> int:
     """Writes a number of a column, as ``what`` says; returns the place behind it."""
     if what == UNSIGNED:
         return put_unsigned(out, at, value, width)
@@ -318,7 +318,7 @@ def put_value(out: Octets, at: int, what: int, value: int, width: int) -> int:
 
 
 @step
-def put_of_message(out: Octets, at: int, what: int, data: Octets, start: int, size: int, width: int) -> int:
+def put_of_message(out: ByteArray, at: int, what: int, data: ByteArray, start: int, size: int, width: int) -> int:
     """Writes a number at a place of the message, as ``what`` says; returns the place behind it."""
     if what == NUMBER:
         return put_unsigned(out, at, wire_number(data, start, size), width)
@@ -332,7 +332,7 @@ def put_of_message(out: Octets, at: int, what: int, data: Octets, start: int, si
 
 
 @step
-def put_span(out: Octets, at: int, what: int, text: Octets, longest: int, shown: Octets, limit: int) -> int:
+def put_span(out: ByteArray, at: int, what: int, text: ByteArray, longest: int, shown: ByteArray, limit: int) -> int:
     """Writes bytes as ``what`` says; returns the place behind them, or -1 if they cannot be written here."""
     if what == SPAN_COPY:
         copy(out, at, text, 0, len(text))
@@ -349,7 +349,7 @@ def put_span(out: Octets, at: int, what: int, text: Octets, longest: int, shown:
 
 
 @step
-def put_section(out: Octets, at: int, what: int, section: Octets, place: int, width: int, shown: Octets, limit: int) -> int:
+def put_section(out: ByteArray, at: int, what: int, section: ByteArray, place: int, width: int, shown: ByteArray, limit: int) -> int:
     """Writes xattrs as ``what`` says; returns the place behind them, or -1 if they cannot be written here."""
     if what == XATTRS:
         return put_xattrs(out, at, section, place, width, shown, limit)
@@ -357,7 +357,7 @@ def put_section(out: Octets, at: int, what: int, section: Octets, place: int, wi
 
 
 @inline
-def settled(out: Octets, at: int, what: int, first: int, start: int) -> int:
+def settled(out: ByteArray, at: int, what: int, first: int, start: int) -> int:
     """Changes the text so far, which begins at ``start``, as ``what`` says; returns the place behind it."""
     if what == RIGHT:
         return put_right(out, at, first)
@@ -371,7 +371,9 @@ def settled(out: Octets, at: int, what: int, first: int, start: int) -> int:
 
 
 @kernel("void(octets, octets, octets, octets, RowTables, uint8[::1], int64[::1])")
-def write_rows(data: Octets, side: Octets, texts: Octets, shown: Octets, tables: RowTables, out: Octets, ends: Ints) -> None:
+def write_rows(
+    data: ByteArray, side: ByteArray, texts: ByteArray, shown: ByteArray, tables: RowTables, out: ByteArray, ends: IntArray
+) -> None:
     """Writes each row by its program; ``ends`` becomes the place behind each row, or -1 for one that is refused.
 
     ``data`` has the bytes of the batch, ``side`` what was made beside it. The caller has left room in ``out``. Time: number of bytes that

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.kernels.kernel import Octets, be32, copy, inline, octet, put
+from dcpinspect.arrays import ByteArray
+from dcpinspect.kernels.kernel import be32, copy, inline, octet, put
 from dcpinspect.output.export.number_text import hex_digit, put_hex, put_integer, put_offsets
 from dcpinspect.protocol.utf8 import character_size, sequence_size
 
@@ -20,21 +21,21 @@ _BYTES = np.frombuffer(b" bytes)", np.uint8)
 
 
 @inline
-def put_constant(out: Octets, at: int, text: Octets) -> int:
+def put_constant(out: ByteArray, at: int, text: ByteArray) -> int:
     """Writes all of a text; returns the place behind it."""
     copy(out, at, text, 0, len(text))
     return at + len(text)
 
 
 @inline
-def put_sign(out: Octets, at: int, last: int) -> int:
+def put_sign(out: ByteArray, at: int, last: int) -> int:
     """Writes one of our signs of three bytes, which begin with the same two bytes as a dash; returns the place behind it."""
     out[at], out[at + 1], out[at + 2] = 0xE2, 0x80, last
     return at + 3
 
 
 @inline
-def put_escape(out: Octets, at: int, letter: int, value: int, digits: int) -> int:
+def put_escape(out: ByteArray, at: int, letter: int, value: int, digits: int) -> int:
     """Writes a backslash, a letter and so many hexadecimal digits; returns the place behind them."""
     out[at], out[at + 1] = 92, letter
     for i in range(digits):
@@ -43,7 +44,7 @@ def put_escape(out: Octets, at: int, letter: int, value: int, digits: int) -> in
 
 
 @inline
-def put_control(out: Octets, at: int, byte: int) -> int:
+def put_control(out: ByteArray, at: int, byte: int) -> int:
     """Writes a control character as strings of JSON have it; returns the place behind it."""
     if byte == 8 or byte == 9 or byte == 10 or byte == 12 or byte == 13:
         out[at] = 92
@@ -53,7 +54,7 @@ def put_control(out: Octets, at: int, byte: int) -> int:
 
 
 @inline
-def put_text(out: Octets, at: int, text: Octets, is_string: int) -> int:
+def put_text(out: ByteArray, at: int, text: ByteArray, is_string: int) -> int:
     """Writes UTF-8 text: as the inside of a JSON string, or JSON unchanged, but with blanks for line breaks.
 
     Returns the place behind it, or -1 if the text cannot be written here.
@@ -89,7 +90,7 @@ def put_text(out: Octets, at: int, text: Octets, is_string: int) -> int:
 
 
 @inline
-def put_plain(out: Octets, at: int, text: Octets, longest: int) -> int:
+def put_plain(out: ByteArray, at: int, text: ByteArray, longest: int) -> int:
     """Writes a key, clipped to ``longest`` columns (0: whole); returns the place behind it, or -1 if the key is not plain text."""
     size = len(text)
     for i in range(size):
@@ -104,7 +105,7 @@ def put_plain(out: Octets, at: int, text: Octets, longest: int) -> int:
 
 
 @inline
-def code_at(text: Octets, at: int, wide: int) -> int:
+def code_at(text: ByteArray, at: int, wide: int) -> int:
     """Returns the number of the character of ``wide`` bytes at ``at``."""
     code = octet(text, at) if wide == 1 else octet(text, at) & (0x7F >> wide)
     for k in range(1, wide):
@@ -123,7 +124,7 @@ def escaped_letters(code: int, is_shown: int) -> int:
 
 
 @inline
-def put_character(out: Octets, at: int, text: Octets, code: int, letters: int) -> int:
+def put_character(out: ByteArray, at: int, text: ByteArray, code: int, letters: int) -> int:
     """Writes the character at the beginning of ``text`` in so many letters; returns the place behind it."""
     if letters == 1:
         for k in range(len(text)):
@@ -136,7 +137,7 @@ def put_character(out: Octets, at: int, text: Octets, code: int, letters: int) -
 
 
 @inline
-def put_shown(out: Octets, at: int, text: Octets, shown: Octets, limit: int) -> int:
+def put_shown(out: ByteArray, at: int, text: ByteArray, shown: ByteArray, limit: int) -> int:
     """Writes UTF-8 text as ``escape`` does, cut after ``limit`` letters; a cut text is followed by its length. ``shown``: whether
     characters stay.
 
@@ -170,7 +171,7 @@ def put_shown(out: Octets, at: int, text: Octets, shown: Octets, limit: int) -> 
 
 
 @inline
-def trimmed(out: Octets, at: int) -> int:
+def trimmed(out: ByteArray, at: int) -> int:
     """Returns the place behind the last letter that is not a blank."""
     while out[at - 1] == 32:
         at -= 1
@@ -178,7 +179,7 @@ def trimmed(out: Octets, at: int) -> int:
 
 
 @inline
-def put_xattrs(out: Octets, at: int, section: Octets, place: int, width: int, shown: Octets, limit: int) -> int:
+def put_xattrs(out: ByteArray, at: int, section: ByteArray, place: int, width: int, shown: ByteArray, limit: int) -> int:
     """Writes a line for each pair of a valid section; ``place``: where the section stands in the message, or 0 if it was compressed.
 
     Returns the place behind the lines, or -1 if a value is not text.
@@ -216,7 +217,7 @@ def put_xattrs(out: Octets, at: int, section: Octets, place: int, width: int, sh
 
 
 @inline
-def put_pairs(out: Octets, at: int, section: Octets, place: int, is_field: int) -> int:
+def put_pairs(out: ByteArray, at: int, section: ByteArray, place: int, is_field: int) -> int:
     """Writes the pairs of a section as ``put_xattrs`` does, but as JSON with commas: objects of fields, or names with values, which are
     JSON.
     """
@@ -256,7 +257,7 @@ def put_pairs(out: Octets, at: int, section: Octets, place: int, is_field: int) 
 
 
 @inline
-def put_eight(digits: Octets, letters: Octets, source: Octets, size: int) -> None:
+def put_eight(digits: ByteArray, letters: ByteArray, source: ByteArray, size: int) -> None:
     """Writes up to eight bytes as digits with blanks between, and as letters."""
     for i in range(size):
         byte = source[i]
@@ -265,7 +266,7 @@ def put_eight(digits: Octets, letters: Octets, source: Octets, size: int) -> Non
 
 
 @inline
-def put_dump(out: Octets, at: int, data: Octets) -> int:
+def put_dump(out: ByteArray, at: int, data: ByteArray) -> int:
     """Writes bytes as a dump, 16 a line; returns the place behind it."""
     for place in range(0, len(data), 16):
         size = min(16, len(data) - place)
@@ -287,7 +288,7 @@ def put_dump(out: Octets, at: int, data: Octets) -> int:
 
 
 @inline
-def clipped(out: Octets, start: int, at: int, width: int) -> int:
+def clipped(out: ByteArray, start: int, at: int, width: int) -> int:
     """Shortens a line to ``width`` columns, with an ellipsis; returns the place behind it.
 
     Continuation bytes of a character do not count.

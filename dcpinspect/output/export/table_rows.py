@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from dcpinspect.kernels.kernel import Ints, Octets
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.output.export import row_text as rt
 from dcpinspect.output.export.dump_rows import DumpRows, ends_text
 from dcpinspect.output.export.line_rows import LineRows
@@ -226,7 +226,9 @@ def _add_end(builder: rt.ProgramBuilder, meaning: str | None) -> None:
 class _TableRun(RowRun):
     """Writes the tables of messages."""
 
-    def __init__(self, programs: _TablePrograms, batch: MessageBatch, rows: RowNumbers, heads: Octets, ends: Ints, limit: int) -> None:
+    def __init__(
+        self, programs: _TablePrograms, batch: MessageBatch, rows: RowNumbers, heads: ByteArray, ends: IntArray, limit: int
+    ) -> None:
         """``heads``: the texts above the tables; each ends at its place in ``ends``, which is -1 if its message is written in the
         ordinary way.
         """

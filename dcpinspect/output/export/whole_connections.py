@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.arrays import IntArray
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.output.export.handshakes import HeadersAgain
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.tables.messages import MessageBatch
@@ -30,25 +31,25 @@ class Chosen:
                 self._counts = np.pad(self._counts, ((0, 0), (0, more)))
             self._counts[index, : len(counts)] += counts
 
-    def whole(self, pair_of_connection: Column, others: Column) -> Column:
+    def whole(self, pair_of_connection: IntArray, others: IntArray) -> IntArray:
         """Returns the pairs of addresses of which all messages were chosen, and that have none of the connections ``others``."""
         numbers = np.arange(1, len(pair_of_connection) + 1)
         there, chosen_counts = np.pad(self._counts, ((0, 0), (0, max(0, len(numbers) + 1 - self._counts.shape[1]))))[:, numbers]
         lacks = (there > chosen_counts) | np.isin(numbers, others)
-        whole_pairs: Column = np.setdiff1d(pair_of_connection[chosen_counts > 0], pair_of_connection[lacks])
+        whole_pairs: IntArray = np.setdiff1d(pair_of_connection[chosen_counts > 0], pair_of_connection[lacks])
         return whole_pairs
 
 
 class WholeTalks:
     """Finds all packets of these pairs of addresses."""
 
-    def __init__(self, transport: Reassembler, pairs: Column) -> None:
+    def __init__(self, transport: Reassembler, pairs: IntArray) -> None:
         """``transport``: the reassembler of the first reading."""
         self._headers = HeadersAgain(transport)
         self._pairs = pairs
 
-    def packets(self, batch: PacketBatch) -> Column:
+    def packets(self, batch: PacketBatch) -> IntArray:
         """Returns the positions of the wanted packets in the batch. Takes batches in order."""
         headers, pair, _ = self._headers.of(batch)
-        packet_rows: Column = headers.index[np.isin(pair, self._pairs)]
+        packet_rows: IntArray = headers.index[np.isin(pair, self._pairs)]
         return packet_rows

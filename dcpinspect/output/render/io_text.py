@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.message_lines import counted, seconds_text
 from dcpinspect.output.render.sparkline import sparkline
 from dcpinspect.output.render.timeline_text import lasting
@@ -26,7 +26,6 @@ BAR = 20
 """Least width of a bar, and its width if lines have none."""
 MOST_LINES = 2_000
 
-Whole = npt.NDArray[np.int64]
 StyledText = tuple[str, str]
 """Text and style."""
 
@@ -77,9 +76,9 @@ def _lines(records: Records, interval_ns: int, sparks: int, width: int | None) -
 
 
 def _rows(
-    spans: Whole,
-    messages: Whole,
-    sizes: Whole,
+    spans: IntArray,
+    messages: IntArray,
+    sizes: IntArray,
     names: Sequence[tuple[str, str]],
     most: Sequence[tuple[str, str]],
     heads: Sequence[str],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import BoolArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.output.render.shape import Shape
 from dcpinspect.protocol.flags import ENDLESS
@@ -104,14 +105,14 @@ class Scale:
         """Last seqno of the last cell, or the greatest possible one."""
         return min(self.first + self.step * self.cells - 1, ENDLESS)
 
-    def cell(self, seqnos: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    def cell(self, seqnos: npt.NDArray[np.uint64]) -> IntArray:
         """Returns the cell of each seqno; for a seqno outside, the nearest cell."""
         inside = np.clip(seqnos, np.uint64(self.first), np.uint64(self.last))
         return ((inside - np.uint64(self.first)) // np.uint64(self.step)).astype(np.int64)
 
-    def shows(self, first: npt.NDArray[np.uint64], last: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    def shows(self, first: npt.NDArray[np.uint64], last: npt.NDArray[np.uint64]) -> BoolArray:
         """Returns which ranges have a visible seqno."""
-        is_shown: npt.NDArray[np.bool_] = (first <= np.uint64(self.last)) & (last >= np.uint64(self.first))
+        is_shown: BoolArray = (first <= np.uint64(self.last)) & (last >= np.uint64(self.first))
         return is_shown
 
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dcpinspect.kernels.kernel import Octets
+from dcpinspect.arrays import ByteArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
@@ -405,7 +405,7 @@ def _is_plain(batch: MessageBatch, index: int, layout: Layout) -> bool:
     return bool(is_whole and not layout.legacy and not decoded.problem[index] and decoded.fits[index])
 
 
-def _bytes_of_value(batch: MessageBatch, index: int) -> Octets:
+def _bytes_of_value(batch: MessageBatch, index: int) -> ByteArray:
     start = int(batch.decoded.value.start[index])
     return batch.data[start : start + max(0, int(batch.decoded.value.size[index]))]
 

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Bars, Seqnos, StreamStory
 from dcpinspect.text import escape
-
-Whole = npt.NDArray[np.int64]
 
 
 class Mark(NamedTuple):
@@ -41,10 +40,10 @@ class Shape:
     bars: Bars
     gap_first: Seqnos
     gap_last: Seqnos
-    cause: Whole
+    cause: IntArray
     item_first: Seqnos
     item_last: Seqnos
-    item_count: Whole
+    item_count: IntArray
     marks: Sequence[Mark]
     """Events, in order of places."""
     is_time: bool

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import IntArray
 from dcpinspect.output.render.finding_text import GLYPHS
 from dcpinspect.output.render.lane_paint import events_legend
 from dcpinspect.output.render.lanes import Scale
@@ -26,7 +27,6 @@ from dcpinspect.tables.record_tables import Records
 from dcpinspect.text import escape
 
 Element = ElementTree.Element
-Whole = npt.NDArray[np.int64]
 
 WIDE = 960
 """Width of a picture in units."""
@@ -183,7 +183,7 @@ def _density(group: Element, scale: Scale, shape: Shape) -> None:
     span = scale.last - scale.first + 1
     count_of = min(_BINS, span)
 
-    def bins(values: npt.NDArray[np.uint64]) -> Whole:
+    def bins(values: npt.NDArray[np.uint64]) -> IntArray:
         since = values.astype(np.float64) - float(scale.first)
         return np.clip(since * count_of / span, 0, count_of - 1).astype(np.int64)
 
@@ -224,7 +224,7 @@ def over_time(charts: Charts, *, of_bytes: bool, most: int = 6) -> tuple[Element
     if not charts.used or not charts.commands:
         return None
 
-    def values(command: Counted, of_bytes: bool = of_bytes) -> Whole:
+    def values(command: Counted, of_bytes: bool = of_bytes) -> IntArray:
         return (command.bytes if of_bytes else command.messages)[: charts.used]
 
     shares = [np.array([float(values(command, kind).sum()) for command in charts.commands]) for kind in (False, True)]

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.capture.batch import Bytes
+from dcpinspect.arrays import BoolArray, ByteArray
 from dcpinspect.errors import NotKeptError
 from dcpinspect.kernels.gathering import copy_pieces
-from dcpinspect.protocol.column_types import Mask, RowNumbers
+from dcpinspect.protocol.column_types import RowNumbers
 from dcpinspect.reading.store.originals import Originals
 from dcpinspect.reading.store.places import Places
 
@@ -32,7 +32,7 @@ class Wanted(NamedTuple):
     target: RowNumbers
     """Index in the target data where the first byte of each range goes."""
 
-    def take(self, some: RowNumbers | Mask) -> Wanted:
+    def take(self, some: RowNumbers | BoolArray) -> Wanted:
         """Returns the selected ranges only."""
         return Wanted(*(column[some] for column in self))
 
@@ -51,7 +51,7 @@ class _Pieces(NamedTuple):
         return _Pieces(*(column[some] for column in self))
 
 
-def gather(originals: Originals, places: Places, wanted: Wanted, data: Bytes) -> Mask:
+def gather(originals: Originals, places: Places, wanted: Wanted, data: ByteArray) -> BoolArray:
     """Fills ``data`` with those ranges of which ``places`` has all bytes; returns which ranges those are.
 
     Raises ChangedCaptureError if a capture has changed since it was read.
@@ -108,7 +108,7 @@ def _runs(pieces: _Pieces) -> Iterator[_Pieces]:
             first = until
 
 
-def _read(originals: Originals, run: _Pieces, data: Bytes) -> None:
+def _read(originals: Originals, run: _Pieces, data: ByteArray) -> None:
     begin = int(run.place[0])
     stretch = np.empty(int((run.place + run.size).max()) - begin, np.uint8)
     originals.read(int(run.file[0]), begin, stretch.data)

@@ -10,7 +10,7 @@ import os
 from bisect import bisect_right
 from pathlib import Path
 
-from dcpinspect.capture.batch import Bytes
+from dcpinspect.arrays import ByteArray
 from dcpinspect.errors import ChangedCaptureError, NotKeptError, SpoolError
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.reading.store.spool import Spool
@@ -72,7 +72,7 @@ class Originals:
             return
         self._files[number] = _File(name, path, (now.st_dev, now.st_ino), now.st_size, now.st_mtime_ns)
 
-    def copy(self, number: int, offset: int, data: Bytes, *, is_bounded: bool) -> None:
+    def copy(self, number: int, offset: int, data: ByteArray, *, is_bounded: bool) -> None:
         """Keeps the bytes of file ``number`` from ``offset`` on; bytes that are kept already may come again. Raises SpoolError."""
         pieces = self._copies.get(number, ())
         last = pieces[-1] if pieces else None
@@ -100,7 +100,7 @@ class Originals:
             return piece.is_bounded and piece.number < self.newest
         return piece.is_bounded and piece.end - piece.start >= min(PIECE, self.keep // 8)
 
-    def put_beside(self, data: Bytes, *, is_bounded: bool) -> int:
+    def put_beside(self, data: ByteArray, *, is_bounded: bool) -> int:
         """Keeps bytes that stand in no file in one piece; returns their offset in ``BESIDE``. Raises SpoolError."""
         offset = self._beside
         self._beside += len(data)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.capture.batch import Bytes, Column
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.reading.store.originals import BESIDE
@@ -39,10 +39,10 @@ class Places:
 
     flow: npt.NDArray[np.uint32]
     """2 * connection + direction, where the direction is that of the packets."""
-    offset: npt.NDArray[np.int64]
+    offset: IntArray
     length: npt.NDArray[np.uint32]
     file: npt.NDArray[np.int32]
-    place: npt.NDArray[np.int64]
+    place: IntArray
 
     def __len__(self) -> int:
         return len(self.flow)
@@ -81,7 +81,7 @@ def joined(tables: Sequence[Places]) -> Places:
     return Places(**{name: column[order] for name, column in columns.items()})
 
 
-def located(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages], put_beside: Callable[[Bytes], int]) -> Places:
+def located(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages], put_beside: Callable[[ByteArray], int]) -> Places:
     """Returns the places of the bytes of chunks, and of messages that are in no chunk.
 
     ``put_beside`` keeps bytes that stand in no file in one piece, and returns their offset.
@@ -89,7 +89,7 @@ def located(chunks: Sequence[StreamChunk], told: Sequence[BriefMessages], put_be
     return joined([_of_chunks(chunks, put_beside), *(_of_told(carried_outside, put_beside) for carried_outside in told)])
 
 
-def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[Bytes], int]) -> Places:
+def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[ByteArray], int]) -> Places:
     if not chunks:
         return joined(())
     offset = np.concatenate([chunk.segments.offset for chunk in chunks])
@@ -108,7 +108,7 @@ def _of_chunks(chunks: Sequence[StreamChunk], put_beside: Callable[[Bytes], int]
     return _places(*(column[is_placed] for column in columns))
 
 
-def _of_told(told: BriefMessages, put_beside: Callable[[Bytes], int]) -> Places:
+def _of_told(told: BriefMessages, put_beside: Callable[[ByteArray], int]) -> Places:
     carried = told.carried
     file_offset, file = carried.place.copy(), carried.file.copy()
     for index in np.flatnonzero(file_offset == SCATTERED).tolist():
@@ -118,5 +118,5 @@ def _of_told(told: BriefMessages, put_beside: Callable[[Bytes], int]) -> Places:
     return _places(carried.way + 2, carried.first, carried.length, file, file_offset)
 
 
-def _places(*columns: Column) -> Places:
+def _places(*columns: IntArray) -> Places:
     return Places(*(column.astype(dtype) for column, dtype in zip(columns, _TYPES.values(), strict=True)))

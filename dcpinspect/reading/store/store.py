@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dcpinspect.capture.batch import Bytes, PacketBatch
+from dcpinspect.arrays import BoolArray, ByteArray
+from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.errors import ChangedCaptureError, NotKeptError
 from dcpinspect.lazy_dataclass import dataclass
-from dcpinspect.protocol.column_types import HoleRanges, Mask, NumberColumn, RowNumbers, numbers_at
+from dcpinspect.protocol.column_types import HoleRanges, NumberColumn, RowNumbers, numbers_at
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.first_bytes import BriefMessages
 from dcpinspect.protocol.header import HEADER_SIZE
@@ -358,7 +359,7 @@ class Store:
             redactor=self._reading.redactor if self._reading is not None else None,
         )
 
-    def _gathered(self, located_rows: _Found, wanted: Wanted, data: Bytes) -> Mask:
+    def _gathered(self, located_rows: _Found, wanted: Wanted, data: ByteArray) -> BoolArray:
         """Reads the messages whose bytes are all in their own part; returns which messages those are."""
         read = np.zeros(len(located_rows), np.bool_)
         for store_part, rows in located_rows.groups:
@@ -431,9 +432,9 @@ class _Found:
         ]
         return Missing(*np.array(missing_ranges, np.int64).reshape(-1, 3).T)
 
-    def are_same(self, data: npt.NDArray[np.uint8], start: RowNumbers) -> Mask:
+    def are_same(self, data: ByteArray, start: RowNumbers) -> BoolArray:
         """Whether the messages that begin at ``start`` in ``data`` begin with the same header as when they were first read."""
-        same: Mask = (data[start] == self.integers("magic")) & (data[start + 1] == self.integers("opcode"))
+        same: BoolArray = (data[start] == self.integers("magic")) & (data[start + 1] == self.integers("opcode"))
         same &= numbers_at(data, start + 8, 4).astype(np.int64) + HEADER_SIZE == self.integers("length")
         same &= numbers_at(data, start + 12, 4).astype(np.int64) == self.integers("opaque")
         return same

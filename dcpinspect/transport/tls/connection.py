@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from dcpinspect.capture.batch import Column
+from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.chunk import C2S, S2C
 from dcpinspect.transport.connections import PLAIN_PORT, TLS_PORT
@@ -75,7 +75,7 @@ class TlsConnection:
     """Certificate of the server, in DER; None if it was not seen."""
     records: tuple[RecordCounts, RecordCounts] = field(default_factory=lambda: (RecordCounts(), RecordCounts()))
     """What became of the records of each direction; the directions are those of chunks."""
-    own: list[Column] = field(default_factory=list)
+    own: list[IntArray] = field(default_factory=list)
     """Numbers of the packets that have records without plain text: the handshake, new keys, alerts. Only for readings with places."""
     mismatch: str = ""
     """``TLS_TO_PLAIN``, ``PLAIN_TO_TLS``, or empty."""

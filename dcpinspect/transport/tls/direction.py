@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dcpinspect.capture.batch import Column
+from dcpinspect.arrays import IntArray
 from dcpinspect.lazy_dataclass import dataclass
 from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk, rows_of
 from dcpinspect.transport.tls.connection import TlsConnection
@@ -85,7 +85,7 @@ class Direction:
         """Hellos of new handshakes, which were encrypted, in order."""
         self._about = about
         self._runs: list[_CapturedRun] = []
-        self._segments: list[Column] = []
+        self._segments: list[IntArray] = []
         self._chain: list[Protection] = []
         self._place = -1
         """Place in the chain of the keys in use; -1: no keys are used, records are plain."""
@@ -550,7 +550,7 @@ class Direction:
             self._about.own.append(np.unique(columns[1, rows_of(columns, *np.array(self._own, np.int64).T)[0]]))
         self._segments = [self._kept(columns)]
 
-    def _chunk(self, columns: Column, start: int, end: int, hole: tuple[int, int], *, is_end: bool, latest: StreamChunk) -> StreamChunk:
+    def _chunk(self, columns: IntArray, start: int, end: int, hole: tuple[int, int], *, is_end: bool, latest: StreamChunk) -> StreamChunk:
         """``hole``: plain offsets of a hole before the texts; (0, 0): there is none."""
         record, cipher, record_end, plain, size = np.array(self._spans[start:end], np.int64).reshape(-1, 5).T
         data = np.frombuffer(b"".join(self._texts[start:end]), np.uint8)
@@ -590,16 +590,16 @@ class Direction:
             carriers=carriers,
         )
 
-    def _columns(self) -> Column:
+    def _columns(self) -> IntArray:
         """Returns the segments of the bytes that were not read yet, as one array."""
         if len(self._segments) != 1:
             self._segments = [np.concatenate((np.empty((6, 0), np.int64), *self._segments), axis=1)]
         return self._segments[0]
 
-    def _kept(self, columns: Column) -> Column:
+    def _kept(self, columns: IntArray) -> IntArray:
         """Returns the segments of bytes that were not read yet."""
         if not columns.size:
             return columns
         read_to = self._runs[0].start + self._runs[0].at if self._runs else int(columns[0, -1])
-        unread_segments: Column = columns[:, max(0, int(np.searchsorted(columns[0], read_to, "right")) - 1) :].copy()
+        unread_segments: IntArray = columns[:, max(0, int(np.searchsorted(columns[0], read_to, "right")) - 1) :].copy()
         return unread_segments

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpinspect.capture.batch import Bytes, Column
+from dcpinspect.arrays import ByteArray, IntArray
 from dcpinspect.transport.chunk import StreamChunk
 from dcpinspect.transport.tls.tls_records import ALERT, ANY_RECORD, HANDSHAKE_RECORD, HEADER, MOST_RECORD, RECORD
 
@@ -25,15 +25,15 @@ _TAIL = 32
 _BEGINNING = re.compile(rb"[\x15-\x17](?:\x03\x03|\x03?\Z)")
 """Matches the start of a record, as ``ANY_RECORD``, or the first of its bytes at the end."""
 _HELLOS = (1, 2)
-_NO_COLUMNS: Column = np.empty((2, 0), np.int64)
+_NO_COLUMNS: IntArray = np.empty((2, 0), np.int64)
 
 
-FirstHeader = Callable[[Bytes, bool], int]
+FirstHeader = Callable[[ByteArray, bool], int]
 """Returns the number of bytes that show that one of them may begin a message; 0: none may. The second parameter: the first byte has to
 begin it."""
 
 
-def no_header(_: Bytes, __: bool) -> int:
+def no_header(_: ByteArray, __: bool) -> int:
     """Returns 0: no byte can begin the header of a message."""
     return 0
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.arrays import ByteArray
+
 Words = npt.NDArray[np.uint32]
 AT_ONCE = 8192
 """Number of sequence numbers for which the work fits into the processor's cache."""
 _CONSTANT = np.frombuffer(b"expand 32-byte k", "<u4")
 
 
-def aes_bytes(key: bytes, iv: bytes, first: int, count: int, *, head: bytes, counter: int, at: int) -> npt.NDArray[np.uint8]:
+def aes_bytes(key: bytes, iv: bytes, first: int, count: int, *, head: bytes, counter: int, at: int) -> ByteArray:
     """Returns, for each sequence number from ``first`` on, the byte at place ``at`` of the encrypted block with a counter.
 
     ``head``: what stands before the nonce of 12 bytes; the counter fills the rest of the block.
@@ -31,7 +33,7 @@ def aes_bytes(key: bytes, iv: bytes, first: int, count: int, *, head: bytes, cou
     return np.frombuffer(encryptor.update(blocks.data), np.uint8)[at::16]
 
 
-def chacha_bytes(key: bytes, iv: bytes, first: int, count: int, *, counter: int, at: int) -> npt.NDArray[np.uint8]:
+def chacha_bytes(key: bytes, iv: bytes, first: int, count: int, *, counter: int, at: int) -> ByteArray:
     """Returns, for each sequence number from ``first`` on, the byte at place ``at`` of a block of ChaCha20 (RFC 8439, 2.3)."""
     start = np.empty((16, count), np.uint32)
     start[:4] = _CONSTANT[:, np.newaxis]
@@ -58,11 +60,11 @@ def chacha_bytes(key: bytes, iv: bytes, first: int, count: int, *, counter: int,
         quarter_rounds(a, b, c, d)
         b, c, d = b[[3, 0, 1, 2]], c[[2, 3, 0, 1]], d[[1, 2, 3, 0]]
     word, byte_in_word = divmod(at, 4)
-    key_bytes: npt.NDArray[np.uint8] = (((a, b, c, d)[word // 4][word % 4] + start[word]) >> np.uint32(8 * byte_in_word)).astype(np.uint8)
+    key_bytes: ByteArray = (((a, b, c, d)[word // 4][word % 4] + start[word]) >> np.uint32(8 * byte_in_word)).astype(np.uint8)
     return key_bytes
 
 
-def _ends_of_nonces(iv: bytes, first: int, count: int) -> npt.NDArray[np.uint8]:
+def _ends_of_nonces(iv: bytes, first: int, count: int) -> ByteArray:
     """Returns the last 8 bytes of the nonces, which differ (RFC 8446, 5.3)."""
     numbers = np.arange(first, first + count, dtype=np.uint64) ^ np.uint64(int.from_bytes(iv[4:], "big"))
     return numbers.astype(">u8").view(np.uint8).reshape(count, 8)

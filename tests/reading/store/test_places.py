@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.capture.batch import Bytes
+from dcpinspect.arrays import ByteArray
 from dcpinspect.reading.store.originals import BESIDE
 from dcpinspect.reading.store.places import Places, Segment, from_batch, joined, located
 from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
@@ -31,7 +31,7 @@ def chunk(
     return StreamChunk(connection, direction, offset, np.frombuffer(data, np.uint8), segments, holes, places=places)
 
 
-def nothing_beside(_: Bytes) -> int:
+def nothing_beside(_: ByteArray) -> int:
     raise AssertionError
 
 
@@ -53,7 +53,7 @@ def test_a_hole_before_the_first_byte_of_a_chunk_has_none_either() -> None:
 def test_bytes_in_no_one_piece_are_put_beside() -> None:
     beside: list[bytes] = []
 
-    def put(data: Bytes) -> int:
+    def put(data: ByteArray) -> int:
         beside.append(data.tobytes())
         return 40 + len(beside)
 
